@@ -5,12 +5,13 @@
  */
 import { hash } from 'node:crypto';
 import { parse } from 'uuid';
+import { agentIdFor } from '../workflows/contract/border.ts';
 import type { BoxExtent } from '../workflows/kernel/handles.ts';
 
 const NAMESPACE = parse('5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11');
 
 /** A UUIDv5 (RFC 9562, 5.5). A turn makes some fifty; `v5` of the package takes four times as long. */
-function derive(...parts: readonly (string | number)[]): string {
+function derive(...parts: readonly (string | number | readonly string[])[]): string {
   const digest = hash('sha1', Buffer.concat([NAMESPACE, Buffer.from(JSON.stringify(parts))]));
   const variant = ((Number.parseInt(digest.slice(16, 17), 16) & 0b0011) | 0b1000).toString(16);
   const groups = [
@@ -23,15 +24,22 @@ function derive(...parts: readonly (string | number)[]): string {
   return groups.join('-');
 }
 
+/** What sets the ids of a tenant apart from those of others. */
+const of = (tenant: string | null): readonly string[][] => (tenant === null ? [] : [[tenant]]);
+
 /**
  * The id of a card that a client writes as input. It follows from the text, so that writing the text again, for a retry with the same
- * idempotency key, gives the same id. `index` tells equal texts of one context box apart.
+ * idempotency key, gives the same id; tenants that write the same text have cards of their own. `index` tells equal texts of one context box
+ * apart.
  */
-export const inputCardId = (text: string, index = 0): string => derive('input', text, index);
+export const inputCardId = (text: string, index = 0, tenant: string | null = null): string =>
+  derive('input', ...of(tenant), text, index);
 /** The id of a card that holds the output of a tool outside, which follows from the JSON of the output. */
-export const outputCardId = (json: string): string => derive('output', 'card', json);
+export const outputCardId = (json: string, tenant: string | null = null): string =>
+  derive('output', 'card', ...of(tenant), json);
 /** The id of a context box, which follows from its texts. */
-export const contextBoxId = (texts: readonly string[]): string => derive('context', ...texts);
+export const contextBoxId = (texts: readonly string[], tenant: string | null = null): string =>
+  derive('context', ...of(tenant), ...texts);
 /** The id of the turn of a request with an idempotency key: the same however often the request is sent (T2). */
 export const turnIdForKey = (agentId: string, idempotencyKey: string): string =>
   derive('turn', agentId, idempotencyKey);
@@ -65,9 +73,15 @@ export const collectedCardId = (agentTurnId: string, seqs: readonly number[]): s
 export const steerTurnId = (steerId: string): string => derive('steer', steerId);
 /** The id of the turn that a delegation call makes. */
 export const delegatedTurnId = (call: string): string => derive('delegate', call);
-/** The id of the agent that a delegation call makes: it begins with the name of its profile, and follows from the call. */
-export const delegatedAgentId = (profile: string, call: string): string =>
-  `${profile.slice(0, 100)}-${derive('agent', call).replaceAll('-', '').slice(0, 12)}`;
+/**
+ * The id of the agent that a delegation call makes: it begins with that of its tenant, goes on with the name of its profile, and follows from
+ * the call.
+ */
+export const delegatedAgentId = (profile: string, call: string, tenant: string | null = null): string =>
+  agentIdFor(
+    tenant,
+    `${profile.slice(0, tenant === null ? 100 : 50)}-${derive('agent', call).replaceAll('-', '').slice(0, 12)}`,
+  );
 /** The id of the copy that is made of a box for another agent or turn, which `subject` names (T25). */
 export const forkedBoxId = (boxId: string, subject: string): string => derive('fork', boxId, subject);
 /** The id of the card with a turn's deliverable. */

@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import { wakeTokenHash } from '../activities/wake-tokens.ts';
 import type { WakeDelivery } from '../workflows/contract/agent-work.ts';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
+import { agentIdFor, type Border, checkedTenant, NO_BORDER } from '../workflows/contract/border.ts';
 import type { SessionView } from '../workflows/contract/chat.ts';
 import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type {
@@ -52,18 +53,31 @@ export interface AgentClientOptions {
 /** The client of a process that reaches the store and Temporal by itself. */
 export class AgentClient implements ClientApi {
   readonly #options: AgentClientOptions;
+  readonly #border: Border;
+  /** What the caller sees of the store; workflows are started for whatever follows in it. */
   readonly #store: ClientStore;
   readonly #journal: SessionJournal | undefined;
   readonly #workflows: TurnWorkflows;
 
-  constructor(options: AgentClientOptions) {
+  constructor(options: AgentClientOptions, border: Border = NO_BORDER) {
     this.#options = options;
-    this.#store = options.store;
+    this.#border = border;
+    this.#store = options.store.within(border);
     this.#journal = options.journal && journalBeside(options.journal, options.journalFailed);
     this.#workflows = new TurnWorkflows(options.temporal, options.store, this.#journal);
   }
 
-  agent<Agent = unknown>(agentId: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
+  forTenant(tenant: string): AgentClient {
+    return this.within({ tenant: checkedTenant(tenant), anyProfile: true });
+  }
+
+  /** The same client for a caller that sees no more than what is within the border. */
+  within(border: Border): AgentClient {
+    return new AgentClient(this.#options, border);
+  }
+
+  agent<Agent = unknown>(name: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
+    const agentId = agentIdFor(this.#border.tenant, name);
     if (!isUserId(agentId))
       throw new CodedError('invalid_request', `agent id ${JSON.stringify(agentId)} does not match ${USER_ID_PATTERN}`);
     const turn = (id: string, ack: TurnHandle['ack']) => this.#turn<OutputOf<Agent>>(id, ack);
@@ -74,7 +88,8 @@ export class AgentClient implements ClientApi {
     return this.agent<Agent>(runAgentId(profile, input.idempotencyKey)).enqueue({ ...input, profile });
   }
 
-  chat<Agent = unknown>(agentId: string, chatId: string, options: ChatOptions = {}): ChatHandle<OutputOf<Agent>> {
+  chat<Agent = unknown>(name: string, chatId: string, options: ChatOptions = {}): ChatHandle<OutputOf<Agent>> {
+    const agentId = agentIdFor(this.#border.tenant, name);
     return new StoredChat<OutputOf<Agent>>({
       ...options,
       store: this.#store,
@@ -143,6 +158,6 @@ export class AgentClient implements ClientApi {
   }
 
   #turn<Output extends object>(id: string, ack?: TurnHandle['ack']): TurnHandle<Output> {
-    return new StoredTurn<Output>(this.#options, this.#workflows, id, ack);
+    return new StoredTurn<Output>({ ...this.#options, store: this.#store }, this.#workflows, id, ack);
   }
 }

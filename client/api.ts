@@ -31,7 +31,7 @@ export interface AgentOptions {
 }
 
 /** Which agents are looked for. */
-export type AgentQuery = Omit<AgentFilter, 'agentPrefixes'>;
+export type AgentQuery = AgentFilter;
 
 /** The answer to somebody who has hit a trigger. */
 export interface TriggerAck {

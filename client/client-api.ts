@@ -6,6 +6,7 @@
  */
 import type { WakeDelivery } from '../workflows/contract/agent-work.ts';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
+import type { Border } from '../workflows/contract/border.ts';
 import type { SessionView } from '../workflows/contract/chat.ts';
 import type {
   InboxEntry,
@@ -23,6 +24,11 @@ import type { ChatHandle, ChatOptions, ChatQuery } from './chat/api.ts';
 
 /** The whole of what a client can do. */
 export interface ClientApi {
+  /**
+   * A client for one tenant: it sees the agents of that tenant and no others, and those that it makes are the tenant's, with all that they
+   * make. Their ids begin with the tenant's name and `~`, which may be left out here. Errors: `invalid_request` for a name that is none.
+   */
+  forTenant(tenant: string): ClientApi;
   /**
    * A handle for one agent: one memory, which exists from its first request on. `profile` is what its requests get that name none; it is
    * needed unless the agent had a request before, or is the one agent of a `singleton` profile of its name. `agent<typeof weather>(id)`, with
@@ -70,4 +76,10 @@ export interface ClientApi {
   writeResult(value: JsonValue): Promise<string>;
   /** Writes cards that a turn may read and not write; returns the id to pass as `contextBoxId` (T24). */
   writeContext(texts: readonly string[]): Promise<string>;
+}
+
+/** A client that can be given to callers who see a part of it. */
+export interface BorderedClient extends ClientApi {
+  /** The same client for a caller that sees no more than what is within the border. */
+  within(border: Border): ClientApi;
 }

@@ -25,6 +25,7 @@ import { rebuildAgent } from './agents/rebuild.ts';
 import { createTrigger, listTriggers, revokeTrigger } from './agents/triggers.ts';
 import { dropDeliveries, fireTrigger, wakeAgent } from './agents/wakes.ts';
 import { bind } from './bind.ts';
+import { bordered } from './bordered.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
 import { claimCall, noteProgress, refuseCalls, suspendCall } from './calls/calls.ts';
@@ -62,6 +63,7 @@ import {
 import { agentSummary } from './reads/agent-summary.ts';
 import { countAgents, getAgent, listAgents } from './reads/agents.ts';
 import { listApprovals } from './reads/approval-views.ts';
+import { sees } from './reads/border.ts';
 import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
 import { findBox, getTurn, identity, listTurns, readBox, readCards, readEvents, readExtents } from './reads/reads.ts';
@@ -193,6 +195,8 @@ const views = (ctx: StoreContext): ReadStore => ({
   getTurnStatus: turnStatusReader(ctx),
 });
 
+const borders = (ctx: StoreContext) => bind(ctx, { sees });
+
 const lists = (ctx: StoreContext): ListStore => bind(ctx, { findTurns, spending, listInbox });
 
 const chunks = (ctx: StoreContext): ChunkStore => bind(ctx, { appendChunks, readChunks, dropChunks });
@@ -213,7 +217,13 @@ const webhooks = (ctx: StoreContext): WebhookStore =>
   });
 
 /** The whole store, of what the context brings for all methods and the backend for its own. */
-export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
+export const createStore = (ctx: StoreContext, backend: Backend): Store => {
+  const store = { ...methodsOf(ctx), ...backend };
+  const unbordered = { ...store, ...borders(ctx) };
+  return { ...store, within: (border) => bordered(unbordered, border) };
+};
+
+const methodsOf = (ctx: StoreContext): Omit<Store, 'within' | keyof Backend> => ({
   ...leases(ctx),
   ...steps(ctx),
   ...calls(ctx),
@@ -230,5 +240,4 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...webhooks(ctx),
   ...work(ctx),
   ...wakes(ctx),
-  ...backend,
 });

@@ -5,7 +5,7 @@ import { POSTURES } from '../../workflows/agent-state/posture.ts';
 import { AGENT_STATUSES } from '../../workflows/agent-state/status.ts';
 import { WAIT_KINDS } from '../../workflows/agent-state/waits.ts';
 import { PLAN_STATUSES } from '../../workflows/agent-state/work-items.ts';
-import { agentParams, behindId, lackedWorkers, status, storeTime, usedTokens } from './schemas.ts';
+import { agentParams, behindId, lackedWorkers, status, storeTime, tenantSchema, usedTokens } from './schemas.ts';
 
 /** The ids of an agent and of one of its timers in a path. */
 export const timerParams = agentParams.extend({ timerId: behindId });
@@ -27,6 +27,7 @@ export const agentSchema = z
   .object({
     agentId: z.string(),
     profile: z.string(),
+    tenant: tenantSchema,
     lifecycle: z.enum(['started', 'stopped']),
     status: z.enum(HEAD_STATUSES),
     agentStatus: z.enum(AGENT_STATUSES),

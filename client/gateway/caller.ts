@@ -5,6 +5,8 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
+import { type Border, borderFrom, checkedTenant, seesAll, TENANT_PATTERN } from '../../workflows/contract/border.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 
 /** What a token may be for: `read` reads; `write` requests, steers, wakes, reports and stops turns; `approve` answers questions; `operate` stops and starts agents, makes and revokes triggers, cancels timers, sets budgets and replaces what an agent remembers. */
@@ -19,8 +21,15 @@ export const gatewayTokenSchema = z.strictObject({
   /** SHA-256 of the token, in hex. */
   sha256: z.string().regex(/^[\da-f]{64}$/, { error: 'must be the SHA-256 of the token, 64 hex digits' }),
   scopes: z.array(z.enum(SCOPES)).min(1),
-  /** Beginnings of agent ids: the token sees those agents and no others. All agents when left out. */
+  /** The tenant whose agents it sees, and no others; those of the operators alone where `agents` is given, else all, when left out. */
+  tenant: z.string().regex(TENANT_PATTERN).optional(),
+  /** Beginnings of agent ids, up to a `~`: the token sees those agents, what they have made, and no others. */
   agents: z.array(z.string().regex(USER_ID_PATTERN)).min(1).optional(),
+  /**
+   * The profiles that it may start. Left out, a token with the scope `operate` may start all; another one goes on with agents that are there,
+   * and makes agents that are named like their profile.
+   */
+  profiles: z.array(z.string().min(1).max(200)).min(1).optional(),
 });
 /** A token as it is kept. */
 export type GatewayToken = z.output<typeof gatewayTokenSchema>;
@@ -28,14 +37,14 @@ export type GatewayToken = z.output<typeof gatewayTokenSchema>;
 /** Who a request comes from. */
 export class Caller {
   readonly name: string;
-  /** Beginnings of the ids of the agents it sees; undefined when it sees all. */
-  readonly agentPrefixes: readonly string[] | undefined;
+  /** What it sees, and what it may start. */
+  readonly border: Border;
   readonly #scopes: ReadonlySet<Scope>;
 
-  constructor({ name, scopes, agents }: Omit<GatewayToken, 'sha256'>) {
+  constructor({ name, scopes, tenant, agents, profiles }: Omit<GatewayToken, 'sha256'>) {
     this.name = name;
-    this.agentPrefixes = agents;
     this.#scopes = new Set(scopes);
+    this.border = borderFrom({ tenant, agents, profiles, anyProfile: scopes.includes('operate') });
   }
 
   /** Whether it may do what that scope is for. */
@@ -43,14 +52,14 @@ export class Caller {
     return this.#scopes.has(scope);
   }
 
-  /** Whether it sees the agent. */
-  sees(agentId: string): boolean {
-    return this.agentPrefixes?.some((prefix) => agentId.startsWith(prefix)) ?? true;
-  }
-
-  /** What lists are narrowed by. */
-  get ownAgents(): { readonly agentPrefixes?: readonly string[] } {
-    return this.agentPrefixes ? { agentPrefixes: this.agentPrefixes } : {};
+  /** What it sees when it calls for a tenant: as much of it as it sees by itself. Errors: `invalid_request`, `permission_denied`. */
+  borderFor(asked: string | undefined): Border {
+    const { border } = this;
+    if (asked === undefined) return border;
+    const tenant = checkedTenant(asked);
+    if (border.tenant === tenant) return border;
+    if (seesAll(border)) return { ...border, tenant };
+    throw new CodedError('permission_denied', `the token of ${this.name} is not for tenant ${tenant}`);
   }
 }
 

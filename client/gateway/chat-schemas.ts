@@ -3,7 +3,7 @@ import { z } from '@hono/zod-openapi';
 import { FAILURE_CLASSES } from '../../workflows/chat/terminal.ts';
 import { QUEUE_POLICIES } from '../../workflows/protocol/chat.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
-import { chatIdentity, storeTime } from './schemas.ts';
+import { chatIdentity, storeTime, tenantSchema } from './schemas.ts';
 
 /** An id that chats are named with. The handle of the chat checks it, so that all callers are told by the same code which one is wrong (C1). */
 const chatName = z.string().openapi({ pattern: USER_ID_PATTERN.source });
@@ -51,6 +51,7 @@ export const chatSessionSchema = z
     of: z.string().openapi({ description: 'The agent that was named when it was begun.' }),
     chatId: z.string(),
     profile: z.string().nullable(),
+    tenant: tenantSchema,
     lastSeq: z.int(),
     createdAt: storeTime,
     updatedAt: storeTime,

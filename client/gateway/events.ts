@@ -17,17 +17,17 @@ export async function* streamPartsOf(
   for await (const part of parts) yield { id: part.cursor, event: part.type, data: part };
 }
 
-/** The `seq` behind which a reader goes on; 0 for the beginning. Errors: `invalid_request` for one that the agent has not come to. */
+/** The `seq` behind which a reader goes on; 0 for the beginning. Errors: `invalid_request` for one that the agent, or the turn, has not come to. */
 export async function checkSeq(
   store: Pick<ReadStore, 'readEvents'>,
-  agentId: string,
+  of: { readonly agentId: string; readonly agentTurnId?: string },
   after: string | number | undefined,
 ): Promise<number> {
   const seq = Number(after ?? 0);
   if (!/^\d{1,15}$/.test(String(after ?? 0)))
     throw new CodedError('invalid_request', 'Last-Event-ID must be the id of an event of this log, a whole number');
   if (seq === 0) return 0;
-  const [event] = await store.readEvents({ agentId, afterSeq: seq - 1, limit: 1 });
+  const [event] = await store.readEvents({ ...of, afterSeq: seq - 1, limit: 1 });
   if (event?.seq === seq) return seq;
-  throw new CodedError('invalid_request', `agent ${agentId} has no event ${seq} yet; go on behind one that it has`);
+  throw new CodedError('invalid_request', `agent ${of.agentId} has no event ${seq} yet; go on behind one that it has`);
 }

@@ -16,14 +16,14 @@ import { z } from 'zod';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES } from '../../workflows/protocol/sizes.ts';
-import type { ClientApi } from '../client-api.ts';
+import type { BorderedClient } from '../client-api.ts';
 import { consoleApp } from '../console/console.ts';
 import type { CallbackTokens } from './callback-tokens.ts';
 import { type GatewayToken, Tokens } from './caller.ts';
 import { eventStream } from './event-stream.ts';
 import { Accounts, type GatewayLimits } from './limits.ts';
 import { problemResponse } from './problems.ts';
-import { type AnyRoute, addRoute, type GatewayContext, type GatewayEnv } from './route.ts';
+import { type AnyRoute, addRoute, type GatewayEnv, type GatewayParts } from './route.ts';
 import { AGENT_WORK_ROUTES } from './routes/agent-work.ts';
 import { AGENT_ROUTES } from './routes/agents.ts';
 import { addCallbacks, CALLBACK_ROUTE } from './routes/callbacks.ts';
@@ -35,7 +35,7 @@ import { addWake, WAKE_ROUTE } from './routes/wake.ts';
 
 /** What a gateway is made of. */
 export interface GatewayDeps {
-  readonly client: ClientApi;
+  readonly client: BorderedClient;
   readonly store: ClientStore;
   /** Whether the Temporal server answers: while it does not, nothing is written and everything can be read. */
   readonly temporalAnswers: () => Promise<boolean>;
@@ -89,7 +89,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   app.all(WAKE_ROUTE.path.replace('{token}', ':token'), wrongPath([WAKE_ROUTE]));
   const bounded = bodyLimit({ maxSize: BODY_BYTES, onError: () => problemResponse(tooLarge(BODY_BYTES)) });
   app.use('/v1/*', known(new Tokens(deps.tokens), accounts), reachable(deps.temporalAnswers), bounded, utf8);
-  const context: GatewayContext = {
+  const parts: GatewayParts = {
     client: deps.client,
     store: deps.store,
     webUi: deps.webUi ?? null,
@@ -99,8 +99,8 @@ export function createGateway(deps: GatewayDeps): Gateway {
       return eventStream({ open, ending, stopping: stopping.signal, closed, onError: deps.onError });
     },
   };
-  for (const each of ROUTES) addRoute(app, context, each);
-  addCallbacks(app, context, deps.callbacks ?? null, [
+  for (const each of ROUTES) addRoute(app, parts, each);
+  addCallbacks(app, parts, deps.callbacks ?? null, [
     reachable(deps.temporalAnswers),
     bodyLimit({ maxSize: CALLBACK_BYTES, onError: () => problemResponse(tooLarge(CALLBACK_BYTES)) }),
   ]);

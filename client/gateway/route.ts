@@ -2,9 +2,11 @@
 import { createRoute, type OpenAPIHono } from '@hono/zod-openapi';
 import type { Context, MiddlewareHandler } from 'hono';
 import { z } from 'zod';
+import type { Border } from '../../workflows/contract/border.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { ClientApi } from '../client-api.ts';
+import type { BorderedClient, ClientApi } from '../client-api.ts';
+import { TENANT_HEADER } from '../http/gateway-connection.ts';
 import type { Caller, Scope } from './caller.ts';
 import type { ServerSentEvent, StreamEnding } from './event-stream.ts';
 import { problemSchema } from './schemas.ts';
@@ -14,7 +16,13 @@ export interface GatewayEnv {
   readonly Variables: { caller: Caller };
 }
 
-/** What handlers work with. */
+/** What all handlers work with. */
+export interface GatewayParts extends Omit<GatewayContext, 'client' | 'store'> {
+  readonly client: BorderedClient;
+  readonly store: ClientStore;
+}
+
+/** What handlers of one request work with: client and store show what its caller sees, and nothing else. */
 export interface GatewayContext {
   /** What the caller asks for is done by this client. */
   readonly client: ClientApi;
@@ -34,6 +42,8 @@ type Shape = z.ZodObject;
 /** What a handler gets of a request: what was checked, and who sent it. */
 export interface Call<Params, Query, Body> {
   readonly caller: Caller;
+  /** What the caller sees, for the tenant that it calls for. */
+  readonly border: Border;
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
@@ -81,7 +91,7 @@ export const PROBLEMS = {
 };
 
 /** Puts a route into the app. */
-export function addRoute(app: OpenAPIHono<GatewayEnv>, context: GatewayContext, definition: AnyRoute): void {
+export function addRoute(app: OpenAPIHono<GatewayEnv>, parts: GatewayParts, definition: AnyRoute): void {
   const { method, path, scope, summary, params, query, body, status = 200, result, also, handle } = definition;
   const config = createRoute({
     method,
@@ -105,16 +115,33 @@ export function addRoute(app: OpenAPIHono<GatewayEnv>, context: GatewayContext, 
   });
   const run = async (c: Context<GatewayEnv>): Promise<Response> => {
     const valid = c.req.valid.bind(c.req) as unknown as (target: string) => Record<string, unknown>;
-    const came = await handle(context, {
-      caller: c.get('caller'),
-      params: params ? valid('param') : {},
-      query: query ? valid('query') : {},
-      body: body ? valid('json') : undefined,
-      header: (name) => c.req.header(name),
-    });
+    const caller = c.get('caller');
+    const border = caller.borderFor(c.req.header(TENANT_HEADER));
+    const came = await handle(
+      { ...parts, ...seenBy(parts, border) },
+      {
+        caller,
+        border,
+        params: params ? valid('param') : {},
+        query: query ? valid('query') : {},
+        body: body ? valid('json') : undefined,
+        header: (name) => c.req.header(name),
+      },
+    );
     return came instanceof Response ? came : c.json(came as object, status);
   };
   app.openapi(config, run as never);
+}
+
+const VIEWS = new WeakMap<GatewayParts, WeakMap<Border, Pick<GatewayContext, 'client' | 'store'>>>();
+
+/** Client and store as they are seen within a border; those of a border are made once. */
+function seenBy(parts: GatewayParts, border: Border): Pick<GatewayContext, 'client' | 'store'> {
+  const views = VIEWS.get(parts) ?? new WeakMap();
+  VIEWS.set(parts, views);
+  const view = views.get(border) ?? { client: parts.client.within(border), store: parts.store.within(border) };
+  views.set(border, view);
+  return view;
 }
 
 const goodAnswer = (result: z.ZodType | 'events') =>

@@ -14,6 +14,8 @@ export interface GatewayAddress {
   /** Such as `https://agents.example.com`; a path in it goes before all others. */
   readonly url: string;
   readonly token: string;
+  /** The tenant that is called for, by a token that is not for one alone. */
+  readonly tenant?: string;
   /** What requests are sent by; the platform's `fetch` when left out. */
   readonly fetch?: typeof fetch;
   /** How long what reads is tried again while the gateway is away, and all that asks too often, ms; a minute when left out. */
@@ -34,6 +36,9 @@ interface RequestMore {
   readonly headers?: RequestHeaders;
 }
 
+/** Names the tenant that is called for. */
+export const TENANT_HEADER = 'agentturn-tenant';
+
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
@@ -50,9 +55,12 @@ export class GatewayConnection {
   readonly #fetch: typeof fetch;
   readonly #patienceMs: number;
 
-  constructor({ url, token, fetch: own, patienceMs = PATIENCE_MS }: GatewayAddress) {
+  constructor({ url, token, tenant, fetch: own, patienceMs = PATIENCE_MS }: GatewayAddress) {
     this.#base = withoutTrailing(url, '/');
-    this.#headers = { authorization: `Bearer ${token}` };
+    this.#headers = {
+      authorization: `Bearer ${token}`,
+      ...(tenant === undefined ? {} : { [TENANT_HEADER]: tenant }),
+    };
     // A browser's own function wants to be called as one of the window.
     this.#fetch = own ?? ((input, init) => fetch(input, init));
     this.#patienceMs = patienceMs;

@@ -4,6 +4,7 @@ import type { ScheduledWorkItem } from '../../workflows/agent-state/work-items.t
 import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { WaitView, WakeAck, WakeDelivery, WorkPage } from '../../workflows/contract/agent-work.ts';
 import type { ApprovalAck, ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
+import { checkedTenant } from '../../workflows/contract/border.ts';
 import type { TurnNode } from '../../workflows/contract/call-tree.ts';
 import type { SessionView } from '../../workflows/contract/chat.ts';
 import type { SteerAck, StopAck } from '../../workflows/contract/control.ts';
@@ -55,10 +56,16 @@ import { RemoteChat } from './remote-chat.ts';
 
 /** The client of a gateway. Besides what is said there, each method may throw `gateway_unreachable`, `unauthenticated`, `permission_denied`. */
 export class AgentHttpClient implements ClientApi {
+  readonly #address: GatewayAddress;
   readonly #gateway: GatewayConnection;
 
   constructor(address: GatewayAddress) {
+    this.#address = address;
     this.#gateway = new GatewayConnection(address);
+  }
+
+  forTenant(tenant: string): AgentHttpClient {
+    return new AgentHttpClient({ ...this.#address, tenant: checkedTenant(tenant) });
   }
 
   agent<Agent = unknown>(agentId: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
@@ -91,8 +98,7 @@ export class AgentHttpClient implements ClientApi {
     return new RemoteTurn(this.#gateway, agentTurnId);
   }
 
-  async approvals({ after, limit = 1_000, ...filter }: ApprovalFilter = {}): Promise<readonly ApprovalView[]> {
-    const { agentPrefixes: _, ...query } = filter;
+  async approvals({ after, limit = 1_000, ...query }: ApprovalFilter = {}): Promise<readonly ApprovalView[]> {
     const place = after && `${after.createdAt}:${after.agentTurnId}:${after.callId}`;
     return this.#items('/v1/approvals', { ...query, after: place, limit });
   }

@@ -5,7 +5,7 @@
  * `#searchedId` is read again, until an id has been seen for longer than any transaction goes on.
  */
 import type { FoundEvent, WebhookStore } from '../../workflows/contract/webhooks.ts';
-import type { Webhook } from './webhook.ts';
+import { borderOf, type Webhook } from './webhook.ts';
 
 /** What a search takes. */
 export type SearchStore = Pick<WebhookStore, 'openWebhook' | 'findEvents' | 'noteFound' | 'noteSearched'>;
@@ -60,7 +60,7 @@ export class EventSearch {
   async #read(from: number, to: number, most = Number.POSITIVE_INFINITY) {
     let [id, pages] = [from, 0];
     while (id < to && pages < most) {
-      const page = await this.#store.findEvents(id, PAGE);
+      const page = await this.#store.findEvents(id, PAGE, borderOf(this.#webhook));
       await this.#store.noteFound(
         this.#webhook.id,
         page.filter((event) => this.#isWanted(event)),
@@ -84,8 +84,7 @@ export class EventSearch {
     this.#searchedId = last.id;
   }
 
-  #isWanted({ agentId, topic }: FoundEvent): boolean {
-    const { events, agents } = this.#webhook;
-    return events.includes(topic) && (agents?.some((prefix) => agentId.startsWith(prefix)) ?? true);
+  #isWanted({ topic, inView }: FoundEvent): boolean {
+    return inView && this.#webhook.events.includes(topic);
   }
 }

@@ -17,7 +17,7 @@ import {
 import { messageBody } from './message.ts';
 import { type PostFailure, post } from './post.ts';
 import { EventSearch } from './search.ts';
-import { signaturesOf, type Webhook } from './webhook.ts';
+import { borderOf, signaturesOf, type Webhook } from './webhook.ts';
 
 /** What telling takes. */
 export type TellingStore = WebhookStore & Pick<Backend, 'changed'>;
@@ -137,14 +137,15 @@ export class Teller {
   async #tell({ agentId, seq, failures }: DueAgent): Promise<void> {
     const { store, webhook, mayTell } = this.#deps;
     const { id: webhookId, events: topics } = webhook;
-    const events = await store.readTopicEvents(agentId, seq, topics, BATCH);
-    if (events.length === 0) await store.noteSent({ webhookId, agentId, from: seq, event: null, topics });
+    const border = borderOf(webhook);
+    const events = await store.readTopicEvents(agentId, seq, topics, BATCH, border);
+    if (events.length === 0) await store.noteSent({ webhookId, agentId, from: seq, event: null, topics, border });
     let from = seq;
     for (const event of events) {
       if (!mayTell() || this.#ending.signal.aborted) return;
       const failure = await this.#send(event);
       if (failure) return this.#noteFailure({ agentId, seq: from, failures: from === seq ? failures : 0 }, failure);
-      if (!(await store.noteSent({ webhookId, agentId, from, event, topics }))) return;
+      if (!(await store.noteSent({ webhookId, agentId, from, event, topics, border }))) return;
       from = event.seq;
     }
   }

@@ -1,6 +1,7 @@
 /** A webhook: where events are told, which ones, and with which secrets they are signed (https://www.standardwebhooks.com). */
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { type Border, borderFrom, TENANT_PATTERN } from '../../workflows/contract/border.ts';
 import { TOPICS } from '../../workflows/contract/webhooks.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 
@@ -24,7 +25,9 @@ export const webhookSchema = z.strictObject({
   /** The newest first; each signs. */
   secrets: z.array(secretSchema).min(1).max(SECRETS),
   events: z.array(z.enum(TOPICS)).min(1),
-  /** Beginnings of agent ids: it is told of those agents. Of all agents when left out. */
+  /** The tenant whose agents it is told of; of the operators' alone where `agents` is given, else of all, when left out. */
+  tenant: z.string().regex(TENANT_PATTERN).optional(),
+  /** Beginnings of agent ids, up to a `~`: it is told of those agents, and of what they have made. */
   agents: z.array(z.string().regex(USER_ID_PATTERN)).min(1).optional(),
   /** What is sent: a message with its type and data, or only its text, as Slack takes it. */
   format: z.enum(['standard', 'slack']),
@@ -34,6 +37,11 @@ export type Webhook = z.output<typeof webhookSchema>;
 
 /** What is said of a new webhook. */
 export type WebhookInput = Omit<z.input<typeof webhookSchema>, 'id' | 'secrets'>;
+
+/** Of what it is told. */
+export function borderOf({ tenant, agents }: Pick<Webhook, 'tenant' | 'agents'>): Border {
+  return borderFrom({ tenant, agents, anyProfile: true });
+}
 
 const newSecret = (): string => `${SECRET_PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`;
 

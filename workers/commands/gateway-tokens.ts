@@ -27,10 +27,8 @@ const readTokens = (file: string): readonly GatewayToken[] => readPrivateList(fi
 export async function gatewayToken(config: Config, io: CliIo, options: GatewayTokenOptions): Promise<number> {
   const settings = settingsOf(config, options);
   const file = tokensFile(settings);
-  const { name, scopes = ['read'], agents } = options;
-  const wanted = gatewayTokenSchema
-    .omit({ sha256: true })
-    .safeParse({ name, scopes, ...(agents === undefined ? {} : { agents }) });
+  const { name, scopes = ['read'], tenant, agents, profiles } = options;
+  const wanted = gatewayTokenSchema.omit({ sha256: true }).safeParse({ name, scopes, tenant, agents, profiles });
   if (!wanted.success) throw new UsageError('invalid_config', `the token: ${z.prettifyError(wanted.error)}`);
   const others = readTokens(file).filter((token) => token.name !== name);
   const { token, kept } = newToken(wanted.data);

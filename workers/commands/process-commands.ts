@@ -42,7 +42,9 @@ export interface GatewayOptions extends CommonOptions, LogOptions {
 export interface GatewayTokenOptions extends CommonOptions {
   readonly name: string;
   readonly scopes?: readonly string[];
+  readonly tenant?: string;
   readonly agents?: readonly string[];
+  readonly profiles?: readonly string[];
   readonly dataDir?: string;
 }
 
@@ -51,6 +53,7 @@ export interface GatewayWebhookOptions extends CommonOptions {
   readonly name: string;
   readonly url?: string;
   readonly events?: readonly string[];
+  readonly tenant?: string;
   readonly agents?: readonly string[];
   readonly format?: string;
   readonly rotate?: boolean;
@@ -165,7 +168,13 @@ export const processCommands =
       'Make a token, and keep its hash; NAME is who calls with it. A token of that name ends.',
     )
       .option('--scopes <names>', 'what it is for: read, write, approve, operate (default: read)', nameList)
+      .option('--tenant <name>', 'the token sees the agents of this tenant only')
       .option('--agents <prefixes>', 'beginnings of agent ids: the token sees those agents only', nameList)
+      .option(
+        '--profiles <names>',
+        'the profiles that it may start (default: all with operate, else none but their own)',
+        nameList,
+      )
       .option(...dataDir)
       .action((name: string, options: Omit<GatewayTokenOptions, 'name'>) =>
         run(options, () => actions.gatewayToken({ ...options, name })),
@@ -198,6 +207,7 @@ function addWebhookCommands(
   command(served, 'webhook <name>', 'Make or change a webhook, and print the secret that signs its messages.')
     .option('--url <url>', 'where messages are sent', webAddress)
     .option('--events <names>', `of what it is told: ${TOPICS.join(', ')} (default: all)`, nameList)
+    .option('--tenant <name>', 'it is told of the agents of this tenant only')
     .option('--agents <prefixes>', 'beginnings of agent ids: it is told of those agents only', nameList)
     .addOption(new Option('--format <format>', 'what is sent (default: standard)').choices(['standard', 'slack']))
     .option('--rotate', 'make a new secret; the one before signs too, until the next time')

@@ -40,7 +40,7 @@ export function tellWebhooks(
 export async function gatewayWebhook(config: Config, io: CliIo, options: GatewayWebhookOptions): Promise<number> {
   const settings = settingsOf(config, options);
   const file = webhooksFile(settings);
-  const { name, url, events = TOPICS, agents, format = 'standard', rotate = false, remove = false } = options;
+  const { name, url, events = TOPICS, tenant, agents, format = 'standard', rotate = false, remove = false } = options;
   const known = readPrivateList(file, webhookSchema, 'webhooks');
   const before = known.find((each) => each.name === name);
   const others = known.filter((each) => each.name !== name);
@@ -50,7 +50,8 @@ export async function gatewayWebhook(config: Config, io: CliIo, options: Gateway
     url: url ?? before?.url,
     events: options.events === undefined ? (before?.events ?? events) : events,
     format: options.format === undefined ? (before?.format ?? format) : format,
-    ...(agents === undefined ? (before?.agents ? { agents: before.agents } : {}) : { agents }),
+    tenant: tenant ?? before?.tenant,
+    agents: agents ?? before?.agents,
   });
   if (!wanted.success) throw new UsageError('invalid_config', `the webhook: ${z.prettifyError(wanted.error)}`);
   const made = newWebhook(wanted.data, before, rotate);

@@ -116,12 +116,24 @@ export class FolderJournal implements SessionJournal {
 
   async #writeAnew(session: SessionView, storeId: string): Promise<void> {
     const { agentId, sessionId, of, chatId, profile, createdAt: at } = session;
+    const tenant = session.tenant === null ? {} : { tenant: session.tenant };
     const path = sessionPath(this.folder, sessionId);
     // One of the journal before could seem to fit this one.
     await unlink(sessionPath(this.folder, sessionId, 'checkpoints')).catch((error: unknown) => {
       if (!isMissing(error)) throw error;
     });
-    const header: SessionLine = { seq: 0, type: 'session', version: 1, storeId, sessionId, of, chatId, profile, at };
+    const header: SessionLine = {
+      seq: 0,
+      type: 'session',
+      version: 1,
+      storeId,
+      sessionId,
+      of,
+      chatId,
+      profile,
+      ...tenant,
+      at,
+    };
     let now = beginning(header, Buffer.byteLength(lineText(header)));
     await replaceFile(path, async (file) => {
       await file.appendFile(lineText(header));

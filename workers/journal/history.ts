@@ -66,11 +66,15 @@ class History {
   }
 
   of(header: SessionLine): JournaledSession {
-    const { sessionId, of, chatId, profile } = header;
+    const { sessionId, of, chatId, profile, tenant = null } = header;
     const open = this.#open;
     const turns = open ? [...this.#turns, closedTurn(open)] : this.#turns;
     const messages = [...this.#messages.values()].sort((a, b) => a.seq - b.seq);
-    return { header, session: { sessionId, of, chatId, profile, messages, turns }, openTurnId: open?.turnId ?? null };
+    return {
+      header,
+      session: { sessionId, of, chatId, profile, tenant, messages, turns },
+      openTurnId: open?.turnId ?? null,
+    };
   }
 
   #end(line: TerminalLine): void {

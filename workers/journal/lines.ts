@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { JournalLine, SessionLine } from '../../workflows/chat/journal.ts';
 import { FAILURE_CLASSES } from '../../workflows/chat/terminal.ts';
+import { TENANT_PATTERN } from '../../workflows/contract/border.ts';
 import { messageEnvelopeSchema, QUEUE_POLICIES } from '../../workflows/protocol/chat.ts';
 import { type Deliverable, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
 
@@ -15,6 +16,7 @@ export const sessionLineSchema: z.ZodType<SessionLine> = z.object({
   of: z.string().min(1),
   chatId: z.string().min(1),
   profile: z.string().min(1),
+  tenant: z.string().regex(TENANT_PATTERN).optional(),
   at: z.int().nonnegative(),
 });
 

@@ -20,6 +20,8 @@ export interface SessionLine {
   readonly chatId: string;
   /** The profile of its turns. */
   readonly profile: string;
+  /** Whose its agent is; absent for one of the operators. */
+  readonly tenant?: string | undefined;
   /** When it was begun, epoch ms by the store's clock. */
   readonly at: number;
 }

@@ -1,10 +1,12 @@
 /** What an agent has between its turns, and what comes for it: work items, waits, timers, triggers (A4, A7–A10). Times are in epoch ms. */
+
 import type { TriggerKind } from '../agent-state/continuation.ts';
 import type { AgentWork } from '../agent-state/effects.ts';
 import type { ActiveTimer } from '../agent-state/timers.ts';
 import type { WaitKind, WaitStatus } from '../agent-state/waits.ts';
 import type { ScheduledWorkItem } from '../agent-state/work-items.ts';
 import type { Fence } from '../protocol/turn.ts';
+import type { Border } from './border.ts';
 import type { Handover } from './lease.ts';
 
 /** Something that has come for an agent and makes a turn, now or when the agent is free. A time that comes again meanwhile is one. */
@@ -162,5 +164,5 @@ export interface WakeStore {
    */
   fireTrigger(tokenHash: string, delivery: WakeDelivery): Promise<Woken | null>;
   /** Wakes an agent as the system does, with a reason. Errors: `agent_not_found`, `agent_stopped`. */
-  wakeAgent(agentId: string, delivery: WakeDelivery): Promise<Woken>;
+  wakeAgent(agentId: string, delivery: WakeDelivery, border?: Border): Promise<Woken>;
 }

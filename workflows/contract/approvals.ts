@@ -1,4 +1,5 @@
 /** Questions to people: may this call run, may this budget be extended; and their answers (K7, K9). */
+
 import { z } from 'zod';
 import type { BudgetAsk } from '../kernel/budgets.ts';
 import type { ApprovalDecision } from '../kernel/events.ts';
@@ -7,6 +8,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import { budgetsSchema } from '../protocol/profile.ts';
 import type { ReportAck } from '../protocol/tool-result.ts';
 import type { Fence } from '../protocol/turn.ts';
+import type { Border } from './border.ts';
 import type { Suspension } from './suspension.ts';
 
 /** Budgets as an operator sets them while the turn runs; a budget that is left out stays. At least one is expected. */
@@ -93,8 +95,6 @@ export interface ApprovalFilter {
   /** Questions of the whole delegation tree that began with this turn. */
   readonly rootTurnId?: string;
   readonly agentId?: string;
-  /** Of agents whose ids begin with one of these; of all when left out. */
-  readonly agentPrefixes?: readonly string[];
   readonly agentTurnId?: string;
   readonly callId?: string;
   /** Lists questions that wait no more, too. */
@@ -153,5 +153,5 @@ export interface ApprovalStore {
    */
   answerApproval(agentTurnId: string, answer: ApprovalAnswer): Promise<ApprovalAck>;
   /** Lists questions, oldest first, from the first one behind `after` on, at most `limit`. */
-  listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
+  listApprovals(filter: ApprovalFilter, border?: Border): Promise<readonly ApprovalView[]>;
 }

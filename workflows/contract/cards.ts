@@ -30,17 +30,17 @@ export interface CardStore {
    * Writes a text as an instruction card for a later request, and returns its id. Idempotent by the text: the same text is the same card.
    * Errors: `payload_too_large`.
    */
-  writeInstructionCard(text: string): Promise<string>;
+  writeInstructionCard(text: string, tenant?: string | null): Promise<string>;
   /**
    * Writes a value as the output of a tool, for a later report that names the card, and returns its id (T18). Idempotent by the value's
    * JSON. Errors: `payload_too_large`.
    */
-  writeOutputCard(value: JsonValue): Promise<string>;
+  writeOutputCard(value: JsonValue, tenant?: string | null): Promise<string>;
   /**
    * Writes texts as cards of a new context box, which is complete and read-only from then on, and returns its id. Idempotent by the texts
    * in their order. Errors: `payload_too_large`.
    */
-  writeContextBox(texts: readonly string[]): Promise<string>;
+  writeContextBox(texts: readonly string[], tenant?: string | null): Promise<string>;
   /**
    * Makes a new output box of these cards, in this order, and moves the agent's pointer to it; returns the new box (T25). It is a
    * comparison and an exchange: refused with `box_unavailable` when the agent does not remember `expectedBoxId` any more, or one of the

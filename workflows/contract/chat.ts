@@ -1,7 +1,9 @@
 /** Chat sessions and their messages (C1, C2, C8): a session is an agent, and a message goes into one of its turns, or is rejected. */
+
 import type { MessageEnvelope, MessagePayload, QueuePolicy, Sender } from '../protocol/chat.ts';
 import type { RefusedRequest } from '../protocol/enqueue.ts';
 import type { Deliverable, TerminalStatus } from '../protocol/turn.ts';
+import type { Border } from './border.ts';
 import type { Handover } from './lease.ts';
 
 /**
@@ -70,6 +72,8 @@ export interface SessionView {
   readonly chatId: string;
   /** The profile of its turns, where a message names no other. */
   readonly profile: string;
+  /** Whose it is; null for one of the operators. */
+  readonly tenant: string | null;
   /** How many messages it has. */
   readonly lastSeq: number;
   readonly createdAt: number;
@@ -97,8 +101,6 @@ export interface SessionPage {
   readonly limit?: number;
   /** Only those of this agent, as it was named when they were begun. */
   readonly of?: string;
-  /** Sessions of agents whose ids begin with one of these; all when left out. */
-  readonly agentPrefixes?: readonly string[];
 }
 
 /** A turn of a session as a journal has it (C9). */
@@ -125,6 +127,8 @@ export interface RestoredSession {
   readonly of: string;
   readonly chatId: string;
   readonly profile: string;
+  /** Whose its agent is; null for one of the operators. */
+  readonly tenant: string | null;
   /** In their order. */
   readonly messages: readonly RestoredMessage[];
   /** Its turns, in the order in which they ended. */
@@ -156,13 +160,13 @@ export interface ChatStore {
    * Idempotent by the message's `idempotencyKey`: the same message again gives what became of it. Refused, as a value, as a request is
    * (`accept`), and with `invalid_input` for a session id that belongs to another chat. A message is in one turn, or rejected.
    */
-  sendMessage(input: SendMessage): Promise<MessageSent | RefusedRequest>;
+  sendMessage(input: SendMessage, border?: Border): Promise<MessageSent | RefusedRequest>;
   /** Lists messages of a session in their order; none for a session that is not there. */
   listMessages(agentId: string, page?: MessagePage): Promise<readonly MessageView[]>;
   /** Reads a session by its agent; null when there is none. */
   getSession(agentId: string): Promise<SessionView | null>;
   /** Lists sessions by their agents. */
-  listSessions(page?: SessionPage): Promise<readonly SessionView[]>;
+  listSessions(page?: SessionPage, border?: Border): Promise<readonly SessionView[]>;
   /**
    * Writes a session that the store does not have, from a journal: its agent, its messages, its turns that have ended, and what it remembers of
    * them (C10). Idempotent: a session that is there stays as it is. Errors: `profile_not_found`.

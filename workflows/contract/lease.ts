@@ -11,6 +11,7 @@ import type { KernelConfig } from '../kernel/state.ts';
 import type { EnqueueAck, EnqueueRequest, RefusedRequest } from '../protocol/enqueue.ts';
 import type { BurstLimits, Timeouts } from '../protocol/profile.ts';
 import type { EngineUsage, Fence, Termination, TurnStatus } from '../protocol/turn.ts';
+import type { Border } from './border.ts';
 import type { CallAttempt, ClaimedCall } from './calls.ts';
 import type { DroppedEvent } from './events.ts';
 import type { Notice } from './notices.ts';
@@ -139,7 +140,7 @@ export interface LeaseStore {
    * `invalid_request` (an instruction card that is not there, or an agent that is named like its profile, which is no `singleton`) or
    * `idempotency_conflict` (the key belongs to another request). A refusal leaves no agent behind.
    */
-  accept(input: AcceptInput): Promise<Accepted | RefusedRequest>;
+  accept(input: AcceptInput, border?: Border): Promise<Accepted | RefusedRequest>;
   /**
    * Writes down, as an event of the agent, that a message of a foreign client could not be used and why. Idempotent by `messageId`: there
    * is one event for each message, however often it is handled.

@@ -1,6 +1,8 @@
 /** What an operator asks of a whole store: which turns there are, what they cost, what waits for people. Times are in epoch ms by the store's clock. */
+
 import type { JsonObject } from '../protocol/json.ts';
 import type { TurnStatus, Usage } from '../protocol/turn.ts';
+import type { Border } from './border.ts';
 
 /** Where a turn stands in the list of all turns, which is ordered by these. */
 export interface TurnPlace {
@@ -14,8 +16,6 @@ export interface TurnQuery {
   readonly status?: readonly TurnStatus[];
   readonly profile?: string;
   readonly agentId?: string;
-  /** Of agents whose ids begin with one of these; of all when left out. */
-  readonly agentPrefixes?: readonly string[];
   /** Turns that were accepted at that time or later; all when left out. Where few turns fit the filter, a late time makes the list cheap. */
   readonly since?: number;
   /** Turns older than this one: the last one of a page gives the next page. */
@@ -65,8 +65,6 @@ export interface SpendingQuery {
   readonly by: 'agent' | 'profile';
   /** Turns that were accepted at that time or later. */
   readonly since: number;
-  /** Of agents whose ids begin with one of these; of all when left out. */
-  readonly agentPrefixes?: readonly string[];
   /** The most lines, those that cost most first; 100 when left out. */
   readonly limit?: number;
 }
@@ -103,8 +101,6 @@ export interface InboxQuery {
   readonly after?: InboxPlace;
   /** Of this agent; of all when left out. */
   readonly agentId?: string;
-  /** Of agents whose ids begin with one of these; of all when left out. */
-  readonly agentPrefixes?: readonly string[];
   /** The most entries to list; 100 when left out. */
   readonly limit?: number;
 }
@@ -112,9 +108,9 @@ export interface InboxQuery {
 /** Lists over the whole store. Each reads a page by an index, or what a time bounds. */
 export interface ListStore {
   /** Lists turns, the newest first. */
-  findTurns(query?: TurnQuery): Promise<readonly TurnSummary[]>;
+  findTurns(query?: TurnQuery, border?: Border): Promise<readonly TurnSummary[]>;
   /** Adds up what turns spent, by agent or by profile. It reads all turns since then. */
-  spending(query: SpendingQuery): Promise<readonly Spending[]>;
+  spending(query: SpendingQuery, border?: Border): Promise<readonly Spending[]>;
   /** Lists what waits for somebody outside, the oldest first. */
-  listInbox(query?: InboxQuery): Promise<readonly InboxEntry[]>;
+  listInbox(query?: InboxQuery, border?: Border): Promise<readonly InboxEntry[]>;
 }

@@ -12,6 +12,7 @@
 import type { SummaryStore } from './agent-summary.ts';
 import type { WakeStore, WorkStore } from './agent-work.ts';
 import type { ApprovalStore } from './approvals.ts';
+import type { Border } from './border.ts';
 import type { CallStore } from './calls.ts';
 import type { CardStore } from './cards.ts';
 import type { ChatStore } from './chat.ts';
@@ -60,7 +61,10 @@ export interface ClientStore
     SummaryStore,
     ReadStore,
     ListStore,
-    Backend {}
+    Backend {
+  /** The same store for a caller of whom everything is out of view that is not within the border; it is as if it were not there. */
+  within(border: Border): ClientStore;
+}
 
 /** All of the store. */
 export interface Store
@@ -82,4 +86,5 @@ export interface Store
     WorkStore,
     WakeStore,
     SummaryStore,
+    Pick<ClientStore, 'within'>,
     Backend {}

@@ -1,4 +1,5 @@
 /** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
+
 import type { AgentPosture, AgentSchedulingPosture } from '../agent-state/posture.ts';
 import type { AgentStatus } from '../agent-state/status.ts';
 import type { ChatIdentity } from '../chat/terminal.ts';
@@ -7,6 +8,7 @@ import type { JsonValue } from '../protocol/json.ts';
 import type { Fields } from '../protocol/output.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
+import type { Border } from './border.ts';
 import type { AgentEvent } from './events.ts';
 import type { ProviderOutage } from './steps.ts';
 import type { TranscriptEntry, TranscriptPage } from './transcript.ts';
@@ -124,6 +126,8 @@ export interface AgentView {
   readonly agentId: string;
   /** The profile of its turns where a request names none: that of its first request. */
   readonly profile: string;
+  /** Whose it is; null for one of the operators. */
+  readonly tenant: string | null;
   /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;
   /** How far its open turn is; `idle` without one. */
@@ -210,8 +214,6 @@ export interface AgentFilter {
    * are left out where nothing is said.
    */
   readonly oneShot?: 'with' | 'only';
-  /** Agents whose ids begin with one of these; all when left out. */
-  readonly agentPrefixes?: readonly string[];
 }
 
 /** Which agents are listed. */
@@ -259,9 +261,9 @@ export interface ReadStore {
   /** Reads an agent; null when it never accepted a turn. */
   getAgent(agentId: string): Promise<AgentView | null>;
   /** Lists agents by id. */
-  listAgents(page?: AgentPage): Promise<readonly AgentView[]>;
+  listAgents(page?: AgentPage, border?: Border): Promise<readonly AgentView[]>;
   /** Counts agents, exactly. */
-  countAgents(filter?: AgentFilter): Promise<number>;
+  countAgents(filter?: AgentFilter, border?: Border): Promise<number>;
   /** Lists the edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
   listEdges(agentTurnId: string, bounds?: EdgeBounds): Promise<readonly EdgeView[]>;
   /** Reads events of an agent or of one of its turns, oldest first. */

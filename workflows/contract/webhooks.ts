@@ -7,6 +7,7 @@
  * 2. What is found costs by how many events have a topic, and what is kept by how many agents have something to be told: an agent of which
  *    everything was told, and whose events no search reads again, has no row.
  */
+import type { Border } from './border.ts';
 import type { AgentEvent } from './events.ts';
 
 /** What happened that somebody outside may want to know: a turn has ended, or something waits for a person. */
@@ -21,6 +22,8 @@ export interface FoundEvent {
   readonly agentId: string;
   readonly seq: number;
   readonly topic: Topic;
+  /** Whether it is within the border that was asked with. */
+  readonly inView: boolean;
 }
 
 /** An event with its topic, as it is told. */
@@ -45,6 +48,8 @@ export interface SentMark {
   readonly event: Pick<TopicEvent, 'id' | 'seq'> | null;
   /** What the webhook wants to be told. */
   readonly topics: readonly Topic[];
+  /** Of what the webhook is told; of everything when left out. */
+  readonly border?: Border;
 }
 
 /** That an event of an agent could not be told. */
@@ -86,7 +91,7 @@ export interface WebhookStore {
    */
   openWebhook(webhookId: string): Promise<number>;
   /** Finds events with a topic behind that id, in the order of their ids, at most `limit`. */
-  findEvents(afterId: number, limit: number): Promise<readonly FoundEvent[]>;
+  findEvents(afterId: number, limit: number, border?: Border): Promise<readonly FoundEvent[]>;
   /** Writes down of which agents there are events to be told. What was told of before changes nothing. Idempotent. */
   noteFound(webhookId: string, found: readonly FoundEvent[]): Promise<void>;
   /** Writes down that every event up to this id was found, and forgets agents of which all is told. Idempotent. */
@@ -99,6 +104,7 @@ export interface WebhookStore {
     afterSeq: number,
     topics: readonly Topic[],
     limit: number,
+    border?: Border,
   ): Promise<readonly TopicEvent[]>;
   /** Writes down what was told. False when it was not at `from`: somebody else tells this agent's events. */
   noteSent(mark: SentMark): Promise<boolean>;

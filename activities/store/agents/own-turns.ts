@@ -192,7 +192,8 @@ async function queueFor(tx: Tx, head: HeadRow, kept: readonly KeptWake[], more?:
   const { agent_id: agentId } = head;
   const agentTurnId = v7();
   const cardId = instructionCardId(agentTurnId);
-  const profile = await profileOf(tx, agentId);
+  const entry = await rosterEntry(tx, agentId);
+  const profile = entry?.profile ?? agentId;
   const told = takenAtOnce(kept, (await readProfile(tx, profile))?.context.windowTokens);
   const came = [...told.map(withoutPlace), ...(more && told.length === kept.length ? [more] : [])];
   const text = instructionFor(came, await textsOf(tx, came));
@@ -201,6 +202,7 @@ async function queueFor(tx: Tx, head: HeadRow, kept: readonly KeptWake[], more?:
   const before = await lineageOf(tx, head);
   return insertTurn(tx, {
     agentId,
+    tenant: entry?.tenant ?? null,
     agentTurnId,
     lane: PRIORITIES.indexOf('normal'),
     instructionCardId: cardId,

@@ -1,5 +1,7 @@
 /** What comes for an agent between its turns: it makes a turn at once, or is kept until the agent is free (A4, A8, A9). */
+
 import type { Came, WakeDelivery, WakeDisposition, Woken } from '../../../workflows/contract/agent-work.ts';
+import { type Border, NO_BORDER } from '../../../workflows/contract/border.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { utf8Bytes } from '../../../workflows/protocol/sizes.ts';
@@ -8,9 +10,10 @@ import { insertCard } from '../cards/cards.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { HeadRow } from '../schema/rows.ts';
+import { startRefusal } from '../turns/at-the-border.ts';
 import { handOver } from '../turns/handover.ts';
 import { lockHead } from '../turns/head.ts';
-import { agentNotFound, rosterEntry } from '../turns/roster.ts';
+import { agentNotFound, type RosterEntry, rosterEntry } from '../turns/roster.ts';
 import { demandRoom, isKept, keep } from './came.ts';
 
 /** What has come, and what follows from it. */
@@ -70,10 +73,17 @@ export async function fireTrigger(ctx: StoreContext, tokenHash: string, delivery
 const BY_SYSTEM = 'system';
 
 /** Wakes an agent as the system does. */
-export const wakeAgent = (ctx: StoreContext, agentId: string, delivery: WakeDelivery): Promise<Woken> =>
+export const wakeAgent = (
+  ctx: StoreContext,
+  agentId: string,
+  delivery: WakeDelivery,
+  border: Border = NO_BORDER,
+): Promise<Woken> =>
   write(ctx, agentId, async (tx) => {
     // Locked, one that is not there would be made.
-    await demandStarted(tx, agentId);
+    const entry = await demandStarted(tx, agentId);
+    const refused = startRefusal(border, { agentId, entry }, entry.profile);
+    if (refused) throw new CodedError(refused.code, refused.message);
     const head = await lockHead(tx, agentId);
     await demandStarted(tx, agentId);
     if (await isRepeated(tx, `${BY_SYSTEM}:${agentId}`, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };
@@ -82,11 +92,12 @@ export const wakeAgent = (ctx: StoreContext, agentId: string, delivery: WakeDeli
   });
 
 /** Errors: `agent_not_found`, `agent_stopped`. */
-async function demandStarted(tx: Tx, agentId: string): Promise<void> {
+async function demandStarted(tx: Tx, agentId: string): Promise<RosterEntry> {
   const entry = await rosterEntry(tx, agentId);
   if (!entry) throw agentNotFound(agentId);
   if (entry.lifecycle === 'stopped')
     throw new CodedError('agent_stopped', `agent ${agentId} is stopped; start it, then wake it again`);
+  return entry;
 }
 
 /** Whether a delivery with this key came before; it is remembered from now on. */
@@ -117,7 +128,13 @@ async function deliver(
   if (text === null || text.trim() === '') return nothing(head.agent_id, 'noted');
   demandRoom(head, utf8Bytes(text));
   const cardId = deliveryCardId(head.agent_id, came.source, place);
-  await insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: came.source });
+  await insertCard(tx, {
+    cardId,
+    type: 'task.instruction',
+    content: { text },
+    author: came.source,
+    agentId: head.agent_id,
+  });
   return comes(tx, head, { ...came, count: 1, cardId });
 }
 

@@ -1,4 +1,6 @@
 /** What a report, or the lack of one, says as the result of its call. */
+
+import { NO_BORDER } from '../../../workflows/contract/border.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
@@ -6,6 +8,8 @@ import type { ToolResultReport } from '../../../workflows/protocol/tool-result.t
 import { effectiveAfterExecution } from '../../../workflows/waiting/after-execution.ts';
 import type { Reader } from '../context.ts';
 import { contentOf } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import { mayUse } from '../turns/at-the-border.ts';
 import type { EndOfCall } from './tool-specs.ts';
 
 type Call = CardContents['tool.call'];
@@ -18,8 +22,13 @@ export interface Body {
   readonly problem?: string;
 }
 
-/** What the report says, or the card it names; null while that card is not in the store (T18). */
-export async function bodyOf({ db }: Reader, report: ToolResultReport): Promise<Body | null> {
+/** What the report says, or the card it names; null while no card that the turn may be given is in the store under that id (T18). */
+export async function bodyOf(
+  reader: Reader,
+  { tenant }: Pick<TurnRow, 'tenant'>,
+  report: ToolResultReport,
+): Promise<Body | null> {
+  const { db } = reader;
   const { toolResultCardId: cardId, result } = report;
   if (cardId === undefined) return result === undefined ? {} : { result };
   const card = await db
@@ -27,7 +36,7 @@ export async function bodyOf({ db }: Reader, report: ToolResultReport): Promise<
     .select(['type', 'content'])
     .where('card_id', '=', cardId)
     .executeTakeFirst();
-  if (!card) return null;
+  if (!card || !(await mayUse(reader, NO_BORDER, { cardId }, tenant))) return null;
   if (card.type !== 'tool.output') return { problem: `card ${cardId} is a ${card.type}, not the output of a tool` };
   return { result: contentOf(card, 'tool.output').value };
 }

@@ -43,7 +43,7 @@ export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport)
   // Nothing has been started that could have a result: only an approver can answer this call.
   if (waiting?.kind === 'approval' && waiting.status !== 'dropped') return { ack: 'unknown', wake: false };
   const facts = call && (await agentFacts(tx, turn, { callId, waiting, closed }));
-  const body = await bodyOf(tx, report);
+  const body = await bodyOf(tx, turn, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, tx.now);
   if (call && body && decision.effect === 'settle' && bringsResult(report)) {
     // What has not been closed is at the head, and so has its lease.

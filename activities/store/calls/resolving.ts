@@ -114,7 +114,7 @@ async function progressOf(tx: Tx, turn: WithLease, row: WaitingRow): Promise<Pro
   const otherwise = await defaultAfterExecution(tx, turn, content.tool);
   if (resolution === 'time_out' || !deferred) return { result: timedOut(content, otherwise) };
   const { report, deferral } = deferred;
-  const body = await bodyOf(tx, report);
+  const body = await bodyOf(tx, turn, report);
   if (body) return { result: resultContent(content, otherwise, report, body) };
   const again = deferredAgain(deferral, row.deadline, tx.now);
   if (again) {

@@ -7,6 +7,7 @@ import { resultCardId } from '../../ids.ts';
 import { storedJson } from '../../well-formed.ts';
 import { read, type StoreContext } from '../context.ts';
 import { contentOf } from '../schema/rows.ts';
+import { turnOf } from '../turns/turns.ts';
 import { findCall } from './call-cards.ts';
 import { bodyOf, resultContent } from './reported-results.ts';
 
@@ -24,7 +25,8 @@ export const compareResult = (
       .executeTakeFirst();
     if (!row) return 'none';
     const call = await findCall(reader, agentTurnId, report.callId);
-    const body = await bodyOf(reader, report);
+    const turn = await turnOf(reader, agentTurnId);
+    const body = await bodyOf(reader, turn, report);
     if (!call || !body || !bringsResult(report)) return 'other';
     const said = resultContent(call.content, 'continue', report, body);
     return digestOf(said) === digestOf(contentOf(row, 'tool.result')) ? 'same' : 'other';

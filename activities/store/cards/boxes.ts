@@ -17,19 +17,27 @@ import { createBox, insertCard } from './cards.ts';
 import { rewriteUnits, writeUnits } from './earlier-turns.ts';
 
 /** Writes a text as an instruction card for a later request; returns its id. */
-export async function writeInstructionCard(ctx: StoreContext, text: string): Promise<string> {
-  const cardId = inputCardId(text);
+export async function writeInstructionCard(
+  ctx: StoreContext,
+  text: string,
+  tenant: string | null = null,
+): Promise<string> {
+  const cardId = inputCardId(text, 0, tenant);
   await write(ctx, cardId, (tx) =>
-    insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: 'client' }),
+    insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: 'client', tenant }),
   );
   return cardId;
 }
 
 /** Writes a value as the output of a tool, for a later report; returns the id of the card (T18). */
-export async function writeOutputCard(ctx: StoreContext, value: JsonValue): Promise<string> {
-  const cardId = outputCardId(JSON.stringify(value));
+export async function writeOutputCard(
+  ctx: StoreContext,
+  value: JsonValue,
+  tenant: string | null = null,
+): Promise<string> {
+  const cardId = outputCardId(JSON.stringify(value), tenant);
   await write(ctx, cardId, (tx) =>
-    insertCard(tx, { cardId, type: 'tool.output', content: { value }, author: 'client' }),
+    insertCard(tx, { cardId, type: 'tool.output', content: { value }, author: 'client', tenant }),
   );
   return cardId;
 }
@@ -78,14 +86,18 @@ export async function hideTurn(
 }
 
 /** Writes texts as cards of a new context box; returns the id of the box. */
-export async function writeContextBox(ctx: StoreContext, texts: readonly string[]): Promise<string> {
-  const boxId = contextBoxId(texts);
+export async function writeContextBox(
+  ctx: StoreContext,
+  texts: readonly string[],
+  tenant: string | null = null,
+): Promise<string> {
+  const boxId = contextBoxId(texts, tenant);
   await write(ctx, boxId, async (tx) => {
-    const isNew = await createBox(tx, { box_id: boxId, kind: 'context', owner_agent_id: null });
+    const isNew = await createBox(tx, { box_id: boxId, kind: 'context', owner_agent_id: null, tenant });
     if (!isNew) return;
     for (const [index, text] of texts.entries()) {
-      const cardId = inputCardId(text, index);
-      await insertCard(tx, { cardId, type: 'context.note', content: { text }, author: 'client' });
+      const cardId = inputCardId(text, index, tenant);
+      await insertCard(tx, { cardId, type: 'context.note', content: { text }, author: 'client', tenant });
       const entry = { box_id: boxId, seq: index + 1, card_id: cardId, hidden_reason: null };
       await tx.db
         .insertInto('box_cards')
@@ -103,8 +115,8 @@ export interface Fork {
   readonly from: string;
   readonly to: string;
   readonly kind: BoxRow['kind'];
-  /** The one agent that writes to the copy; null when nobody does. */
-  readonly owner: string | null;
+  /** Whose the copy is: the one agent that writes to an output box, and the one whose memory a context box is. */
+  readonly agentId: string;
   /** Copies only what stands before this place in the box; all of it when left out. */
   readonly beforeSeq?: number;
 }
@@ -112,14 +124,15 @@ export interface Fork {
 /**
  * Copies a box: the same visible cards under a new owner, so that two agents never write to one box (T25). Repeating it changes nothing.
  */
-export async function forkBox(tx: Tx, { from, to, kind, owner, beforeSeq }: Fork): Promise<void> {
+export async function forkBox(tx: Tx, { from, to, kind, agentId, beforeSeq }: Fork): Promise<void> {
   const known = await tx.db.selectFrom('boxes').select('box_id').where('box_id', '=', to).executeTakeFirst();
   if (known) return;
   const before = beforeSeq ?? Number.MAX_SAFE_INTEGER;
   await sql`insert into box_cards (box_id, seq, card_id, hidden_reason)
     select cast(${to} as text), row_number() over (order by seq), card_id, null from box_cards
     where box_id = ${from} and hidden_reason is null and seq < ${before}`.execute(tx.db);
-  await createBox(tx, { box_id: to, kind, owner_agent_id: owner, parent_ids: encoded([from]) });
+  const whose = kind === 'output' ? { owner_agent_id: agentId } : { owner_agent_id: null, agent_id: agentId };
+  await createBox(tx, { box_id: to, kind, ...whose, parent_ids: encoded([from]) });
   await writeUnits(tx, to);
 }
 

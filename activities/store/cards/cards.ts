@@ -16,14 +16,20 @@ import { insertRows, prepared } from '../prepared.ts';
 import { decoded, encoded, encodedText, type Json } from '../schema/json.ts';
 import type { BoxRow, CardRow } from '../schema/rows.ts';
 
+/** Whose a card is: of the turn that writes it, of the agent that it was sent to, or of the tenant of whoever wrote it as input. */
+type CardOwner =
+  | { readonly agentTurnId: string }
+  | { readonly agentId: string; readonly agentTurnId?: undefined }
+  | { readonly tenant: string | null; readonly agentId?: undefined; readonly agentTurnId?: undefined };
+
 /** A card that is to be written. */
-export interface NewCard<T extends CardType> {
+export type NewCard<T extends CardType> = CardContent<T> & CardOwner;
+
+interface CardContent<T extends CardType> {
   readonly cardId: string;
   readonly type: T;
   readonly content: CardContents[T];
   readonly author: string;
-  /** The turn that writes the card; absent for input. */
-  readonly agentTurnId?: string;
   /** The step that writes the card; absent for what no step writes. */
   readonly stepIndex?: number;
   /** The call that the card is of; absent for other cards. */
@@ -62,6 +68,8 @@ function cardRow<T extends CardType>({ at }: Tx, card: NewCard<T>): CardRow {
     agent_turn_id: card.agentTurnId ?? null,
     step_index: card.stepIndex ?? null,
     call_id: card.callId ?? null,
+    agent_id: 'agentId' in card ? (card.agentId ?? null) : null,
+    tenant: 'tenant' in card ? card.tenant : null,
     token_count: countTokens(shownOf(card.type, content)),
     bytes,
     created_at: at,
@@ -166,12 +174,13 @@ export async function writeNewCards(
   return written;
 }
 
-/** A box that is to be made; without parents unless it says otherwise. */
-export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> & Partial<Pick<BoxRow, 'parent_ids'>>;
+/** A box that is to be made; without parents, and of nobody but its owner, unless it says otherwise. */
+export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> &
+  Partial<Pick<BoxRow, 'parent_ids' | 'agent_id' | 'tenant'>>;
 
 /** Makes the box unless its id exists. */
 export async function createBox(tx: Tx, box: NewBox): Promise<boolean> {
-  const row = { parent_ids: encoded([]), ...box, created_at: tx.at };
+  const row = { parent_ids: encoded([]), agent_id: null, tenant: null, ...box, created_at: tx.at };
   return (await insertBox(tx.db, row).executeTakeFirst()) !== undefined;
 }
 
@@ -182,6 +191,8 @@ const insertBox = prepared((db, box: BoxRow) =>
       box_id: box.box_id,
       kind: box.kind,
       owner_agent_id: box.owner_agent_id,
+      agent_id: box.agent_id,
+      tenant: box.tenant,
       parent_ids: box.parent_ids,
       created_at: box.created_at,
     })

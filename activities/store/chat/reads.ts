@@ -1,7 +1,8 @@
 /** Reading sessions and their messages. */
+import { type Border, NO_BORDER } from '../../../workflows/contract/border.ts';
 import type { MessagePage, MessageView, SessionPage, SessionView } from '../../../workflows/contract/chat.ts';
 import { read, type StoreContext } from '../context.ts';
-import { beginsWith } from '../reads/agent-prefixes.ts';
+import { agentInView } from '../reads/border.ts';
 import { messageView, selectMessages, selectSessions, sessionView } from './rows.ts';
 
 /** Lists messages of a session in their order. */
@@ -31,12 +32,15 @@ export const getSession = (ctx: StoreContext, agentId: string): Promise<SessionV
 /** Lists sessions by their agents. */
 export const listSessions = (
   ctx: StoreContext,
-  { after, limit = 100, of, agentPrefixes }: SessionPage = {},
+  { after, limit = 100, of }: SessionPage = {},
+  border: Border = NO_BORDER,
 ): Promise<readonly SessionView[]> =>
   read(ctx, async (reader) => {
-    let query = selectSessions(reader).orderBy('chat_sessions.agent_id').limit(limit);
+    let query = selectSessions(reader)
+      .where(agentInView(border, 'chat_sessions.agent_id'))
+      .orderBy('chat_sessions.agent_id')
+      .limit(limit);
     if (after !== undefined) query = query.where('chat_sessions.agent_id', '>', after);
     if (of !== undefined) query = query.where('chat_sessions.of_agent', '=', of);
-    if (agentPrefixes) query = query.where(beginsWith('chat_sessions.agent_id', agentPrefixes));
     return (await query.execute()).map(sessionView);
   });

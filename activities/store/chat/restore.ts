@@ -38,7 +38,7 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused = await profileRefusal(tx, { agentId, name, head: profileHead });
     if (refused) throw new CodedError(refused.code, refused.message);
-    const awake = await enrol(tx, head, { profile: name, parentAgentId: null });
+    const awake = await enrol(tx, head, { profile: name, parent: null, tenant: lost.tenant });
     if (awake !== head) await updateHead(tx, agentId, { agent_status: awake.agent_status });
     const restoring: Restoring = { lost, agentId, coming: [...lost.messages], rows: new Map() };
     for (const turn of lost.turns) {
@@ -97,7 +97,7 @@ async function queueMessages(
   const taken = eventIds.flatMap((id) => rows.get(id) ?? []);
   const [first] = taken;
   if (!first) return null;
-  const setting = { sessionId: lost.sessionId, profile: lost.profile, front: false };
+  const setting = { sessionId: lost.sessionId, profile: lost.profile, tenant: lost.tenant, front: false };
   const turn = await queueFor(tx, first.row, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
   await writeMessageCard(tx, first.row, first.severalSenders, turn.agent_turn_id);
   for (const { row } of taken) {

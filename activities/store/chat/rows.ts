@@ -80,7 +80,13 @@ export const selectSessions = ({ db }: Reader) =>
   db
     .selectFrom('chat_sessions')
     .selectAll('chat_sessions')
-    .select((eb) =>
+    .select((eb) => [
+      eb
+        .selectFrom('agents')
+        .select('agents.tenant')
+        .whereRef('agents.agent_id', '=', 'chat_sessions.agent_id')
+        .$asScalar()
+        .as('tenant'),
       eb.fn
         .coalesce(
           eb
@@ -91,15 +97,18 @@ export const selectSessions = ({ db }: Reader) =>
           'chat_sessions.of_agent',
         )
         .as('profile'),
-    );
+    ]);
 
 /** The session as readers see it. */
-export const sessionView = (row: ChatSessionRow & { readonly profile: string }): SessionView => ({
+export const sessionView = (
+  row: ChatSessionRow & { readonly profile: string; readonly tenant: string | null },
+): SessionView => ({
   sessionId: row.session_id,
   agentId: row.agent_id,
   of: row.of_agent,
   chatId: row.chat_id,
   profile: row.profile,
+  tenant: row.tenant,
   lastSeq: row.last_seq,
   createdAt: row.created_at,
   updatedAt: row.updated_at,

@@ -10,6 +10,7 @@ import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import { deniedBy } from '../../../workflows/chat/input-policy.ts';
 import { type Placement, placementOf } from '../../../workflows/chat/placement.ts';
 import { renderMessages } from '../../../workflows/chat/rendering.ts';
+import { type Border, NO_BORDER, nameWithin } from '../../../workflows/contract/border.ts';
 import type { MessageSent, SendMessage } from '../../../workflows/contract/chat.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import type { ChatConfig } from '../../../workflows/protocol/chat.ts';
@@ -21,6 +22,7 @@ import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
 import { admissionRefusal } from '../turns/accept.ts';
+import { agentRefusal, startRefusal, tenantAt } from '../turns/at-the-border.ts';
 import { profileRefusal } from '../turns/chosen-profile.ts';
 import { endForMessage } from '../turns/control.ts';
 import { handOver } from '../turns/handover.ts';
@@ -29,7 +31,7 @@ import { leaseOf } from '../turns/lease.ts';
 import { unreadable } from '../turns/lease-refusals.ts';
 import { type CurrentProfile, profileAt, selectProfileHead } from '../turns/profiles.ts';
 import type { Refusal } from '../turns/refusal.ts';
-import { enrol, selectRosterEntry } from '../turns/roster.ts';
+import { enrol, type RosterEntry, selectRosterEntry } from '../turns/roster.ts';
 import { countPendingSteers, MOST_PENDING_STEERS, putSteer } from '../turns/steers.ts';
 import { turnOf } from '../turns/turns.ts';
 import { messageRow, noteMessage, type Session, sessionWith } from './messages.ts';
@@ -48,7 +50,11 @@ const selectKnown = ({ db }: Tx, agentId: string) =>
   db.selectFrom('chat_messages').select(['seq', 'digest']).where('agent_id', '=', agentId);
 
 /** Takes a message for a session. */
-export async function sendMessage(ctx: StoreContext, input: SendMessage): Promise<MessageSent | RefusedRequest> {
+export async function sendMessage(
+  ctx: StoreContext,
+  input: SendMessage,
+  border: Border = NO_BORDER,
+): Promise<MessageSent | RefusedRequest> {
   const { message } = input;
   const agentId = sessionAgentId(input.agentId, message.chatId);
   const digest = canonicalDigest([input.agentId, message.chatId, message.sender, message.payload]);
@@ -67,13 +73,21 @@ export async function sendMessage(ctx: StoreContext, input: SendMessage): Promis
       selectRosterEntry(tx, agentId),
       selectRosterEntry(tx, input.agentId),
     );
-    if (before) return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
-    const name = input.profile ?? own?.profile ?? base?.profile ?? input.agentId;
+    const unseen = agentRefusal(border, { agentId, entry: own });
+    if (before && !unseen)
+      return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
+    const tenant = own ? own.tenant : base ? base.tenant : tenantAt(border, { entry: own });
+    const name = input.profile ?? own?.profile ?? base?.profile ?? nameWithin(tenant, input.agentId);
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
+    const of = own ? { agentId, entry: own } : { agentId: input.agentId, entry: base };
     const refused =
-      sessionRefusal(agentId, input, session?.session_id, doubled !== undefined) ??
+      unseen ??
+      (own || !base ? null : baseRefusal(border, input.agentId, base)) ??
+      startRefusal(border, of, name) ??
+      sessionRefusal(agentId, tenant, input, session?.session_id, doubled !== undefined) ??
       (await profileRefusal(tx, { agentId, name, head: profileHead }));
-    const outcome = refused ?? (await place(tx, { head, agentId, digest, name, input, profileHead, isNew: !own }));
+    const placing = { head, agentId, digest, name, input, profileHead, tenant, isNew: !own };
+    const outcome = refused ?? (await place(tx, placing));
     if ('code' in outcome) {
       await forgetNewHead(tx, head);
       return { kind: 'refused', ...outcome };
@@ -88,15 +102,24 @@ const conflict = (agentId: string, { message }: SendMessage): RefusedRequest => 
   message: `the key ${message.idempotencyKey} belongs to another message of session ${agentId}`,
 });
 
+/** Why the caller may not begin a chat with an agent that is there; null when it may. It need not see the agent: a token may be for one chat. */
+const baseRefusal = ({ tenant }: Border, agentId: string, base: RosterEntry): Refusal | null =>
+  tenant === undefined || tenant === base.tenant
+    ? null
+    : agentRefusal({ tenant, anyProfile: false }, { agentId, entry: base });
+
 /** Why the message cannot be of this session; null when it can (C1, C2). */
 function sessionRefusal(
   agentId: string,
+  tenant: string | null,
   { message: { sessionId, eventId } }: SendMessage,
   known: string | undefined,
   isDoubled: boolean,
 ): Refusal | null {
   if (known !== undefined && sessionId !== undefined && sessionId !== known)
     return invalid('sessionId', `the session of this chat is ${known}; leave sessionId out, or send that one`);
+  if (known === undefined && tenant !== null && sessionId !== undefined && sessionId !== agentId)
+    return invalid('sessionId', `the session of a tenant's chat is called ${agentId}; leave sessionId out`);
   if (known === undefined && sessionId !== undefined && sessionId !== agentId && sessionId.includes('~'))
     return invalid(
       'sessionId',
@@ -139,12 +162,13 @@ interface Placing {
   readonly name: string;
   readonly input: SendMessage;
   readonly profileHead: Parameters<typeof profileAt>[1];
+  readonly tenant: string | null;
   /** Whether the agent of the session is not on the roster yet. */
   readonly isNew: boolean;
 }
 
 async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
-  const { head, agentId, digest, name, input } = placing;
+  const { head, agentId, digest, name, input, tenant } = placing;
   const refused = await admissionRefusal(tx, head);
   if (refused) return refused;
   const profile = await profileAt(tx, placing.profileHead).catch(nothingReadable);
@@ -155,14 +179,14 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
     const wanted = input.message.sessionId ?? agentId;
     return invalid('sessionId', `${wanted} is the session of another chat; send one that is not used yet`);
   }
-  const awake = placing.isNew ? await enrol(tx, head, { profile: name, parentAgentId: null }) : head;
+  const awake = placing.isNew ? await enrol(tx, head, { profile: name, parent: null, tenant }) : head;
   const row = messageRow(tx, { agentId, digest, policy, session, message: input.message });
   const last = await selectWaitingTurn(tx, agentId).executeTakeFirst();
   const waiting = last?.agent_turn_id ?? null;
   // A message for another profile is in a turn of that profile.
   const joins = last?.profile_name === name ? waiting : null;
   const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, joins, profile, session, input }));
-  const placed = { session, profile: name, waiting, chat };
+  const placed = { session, profile: name, tenant, waiting, chat };
   if (placement.ends && waiting !== null) await moveToFront(tx, agentId);
   const { turnId, made } = await carryOut(tx, awake, row, placement, placed);
   await noteMessage(tx, row, placement, turnId);
@@ -213,6 +237,7 @@ async function maySteer(tx: Tx, active: string, { profile, session, input }: Sit
 interface Placed {
   readonly session: Session;
   readonly profile: string;
+  readonly tenant: string | null;
   readonly waiting: string | null;
   readonly chat: ChatConfig | undefined;
 }
@@ -223,7 +248,7 @@ async function carryOut(
   head: HeadRow,
   row: ChatMessageRow,
   { to, ends }: Placement,
-  { session, profile, waiting, chat }: Placed,
+  { session, profile, tenant, waiting, chat }: Placed,
 ): Promise<{ readonly turnId: string | null; readonly made: QueuedTurn | null }> {
   switch (to) {
     case 'reject':
@@ -243,6 +268,7 @@ async function carryOut(
       const notBefore = wait > 0 ? { notBefore: tx.now + wait } : {};
       const made = await queueFor(tx, row, {
         sessionId: session.sessionId,
+        tenant,
         profile,
         front: ends !== undefined,
         ...notBefore,

@@ -124,8 +124,12 @@ class Dealer {
   async #made(row: ChatMessageRow): Promise<string> {
     const { agentId } = this.#table;
     const session = await selectSessions(this.#tx).where('chat_sessions.agent_id', '=', agentId).executeTakeFirst();
-    const { session_id: sessionId, profile } = session ?? { session_id: agentId, profile: agentId };
-    const setting = { sessionId, profile, front: true };
+    const {
+      session_id: sessionId,
+      profile,
+      tenant,
+    } = session ?? { session_id: agentId, profile: agentId, tenant: null };
+    const setting = { sessionId, profile, tenant, front: true };
     const { agent_turn_id: agentTurnId } = await queueFor(this.#tx, row, setting);
     // One that was collected before has no card of its own yet.
     await writeMessageCard(this.#tx, row, await hasSeveralSenders(this.#tx, agentId), agentTurnId);

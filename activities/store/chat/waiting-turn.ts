@@ -140,6 +140,8 @@ export async function withItsMessages(tx: Tx, turn: Turn): Promise<Turn> {
 /** What a turn of messages is made of besides its first message. */
 export interface WaitingTurn {
   readonly sessionId: string;
+  /** That of the session's agent. */
+  readonly tenant: string | null;
   /** The profile that it is leased with. */
   readonly profile: string;
   /** Whether it goes before everything else that waits. */
@@ -154,10 +156,11 @@ export interface WaitingTurn {
 export function queueFor(
   tx: Tx,
   row: Pick<ChatMessageRow, 'agent_id' | 'chat_id' | 'card_id' | 'trace_id' | 'correlation_id'>,
-  { sessionId, profile, front, notBefore, agentTurnId = v7() }: WaitingTurn,
+  { sessionId, tenant, profile, front, notBefore, agentTurnId = v7() }: WaitingTurn,
 ): Promise<QueuedTurn> {
   return insertTurn(tx, {
     agentId: row.agent_id,
+    tenant,
     agentTurnId,
     lane: front ? FRONT_LANE : PRIORITIES.indexOf('normal'),
     instructionCardId: row.card_id,

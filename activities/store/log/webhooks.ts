@@ -5,6 +5,7 @@
  * behind it makes the agent due.
  */
 import { type RawBuilder, sql } from 'kysely';
+import { type Border, NO_BORDER } from '../../../workflows/contract/border.ts';
 import {
   type DueAgent,
   type FailedMark,
@@ -17,6 +18,7 @@ import {
 } from '../../../workflows/contract/webhooks.ts';
 import { MOST_SKEW_MS } from '../ahead.ts';
 import { read, type StoreContext, write } from '../context.ts';
+import { eventInView } from '../reads/border.ts';
 import { decoded } from '../schema/json.ts';
 import { isAmong } from '../schema/rows.ts';
 import { holdLease, releaseLease } from '../turns/service-leases.ts';
@@ -55,17 +57,24 @@ export const openWebhook = (ctx: StoreContext, webhookId: string): Promise<numbe
   });
 
 /** Finds events with a topic behind that id. */
-export const findEvents = (ctx: StoreContext, afterId: number, limit: number): Promise<readonly FoundEvent[]> =>
+export const findEvents = (
+  ctx: StoreContext,
+  afterId: number,
+  limit: number,
+  border: Border = NO_BORDER,
+): Promise<readonly FoundEvent[]> =>
   read(ctx, async ({ db }) => {
     const rows = await db
       .selectFrom('events')
-      .select(['id', 'agent_id', 'seq', 'topic'])
+      .select(['id', 'agent_id', 'seq', 'topic', eventInView(border).as('in_view')])
       .where('topic', 'is not', null)
       .where('id', '>', afterId)
       .orderBy('id')
       .limit(limit)
       .execute();
-    return rows.flatMap(({ id, agent_id: agentId, seq, topic }) => (topic ? [{ id, agentId, seq, topic }] : []));
+    return rows.flatMap(({ id, agent_id: agentId, seq, topic, in_view }) =>
+      topic ? [{ id, agentId, seq, topic, inView: Boolean(in_view) }] : [],
+    );
   });
 
 /** Writes down of which agents there are events to be told. */
@@ -143,6 +152,7 @@ export const readTopicEvents = (
   afterSeq: number,
   topics: readonly Topic[],
   limit: number,
+  border: Border = NO_BORDER,
 ): Promise<readonly TopicEvent[]> =>
   read(ctx, async ({ db }) => {
     const rows = await db
@@ -152,6 +162,7 @@ export const readTopicEvents = (
       .where(isAmong('topic', topics))
       .where('agent_id', '=', agentId)
       .where('seq', '>', afterSeq)
+      .where(eventInView(border))
       .orderBy('seq')
       .limit(limit)
       .execute();
@@ -163,7 +174,10 @@ export const readTopicEvents = (
   });
 
 /** Writes down what was told. */
-export const noteSent = (ctx: StoreContext, { webhookId, agentId, from, event, topics }: SentMark): Promise<boolean> =>
+export const noteSent = (
+  ctx: StoreContext,
+  { webhookId, agentId, from, event, topics, border = NO_BORDER }: SentMark,
+): Promise<boolean> =>
   write(ctx, WEBHOOKS, async ({ db, now }) => {
     const seq = event?.seq ?? from;
     const more = db
@@ -172,7 +186,8 @@ export const noteSent = (ctx: StoreContext, { webhookId, agentId, from, event, t
       .where('topic', 'is not', null)
       .where(isAmong('topic', topics))
       .where('agent_id', '=', agentId)
-      .where('seq', '>', seq);
+      .where('seq', '>', seq)
+      .where(eventInView(border));
     const moved = await db
       .updateTable('webhook_cursors')
       .set(({ exists, eb, ref }) => ({

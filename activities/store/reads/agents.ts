@@ -1,4 +1,5 @@
 /** Agents as readers see them. */
+
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import {
   type AgentPosture,
@@ -7,28 +8,33 @@ import {
   type PostureFacts,
 } from '../../../workflows/agent-state/posture.ts';
 import { scheduled } from '../../../workflows/agent-state/work-items.ts';
+import { type Border, NO_BORDER, seesAll } from '../../../workflows/contract/border.ts';
 import type { AgentFilter, AgentPage, AgentView } from '../../../workflows/contract/views.ts';
 import { openWorkBetween, openWorkOf, type WorkOf } from '../agents/work.ts';
 import { read, type StoreContext } from '../context.ts';
 import { constant, type Db, type HeadRow, type Tables } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
-import { beginsWith } from './agent-prefixes.ts';
+import { agentInView } from './border.ts';
 
 /** Agents of one page of a list of which many may not be wanted. */
 const SCANNED = 500;
 
 /** Lists agents by id. */
-export const listAgents = (ctx: StoreContext, page: AgentPage = {}): Promise<readonly AgentView[]> =>
+export const listAgents = (
+  ctx: StoreContext,
+  page: AgentPage = {},
+  border: Border = NO_BORDER,
+): Promise<readonly AgentView[]> =>
   read(ctx, async ({ db }) => {
     const { limit = 1_000, after, posture } = page;
     if (posture === undefined || DECIDED.has(posture)) {
       return viewsOf(
         db,
-        (await headsOf(selectHeads(db, page), after, limit)).map(({ agent_id }) => agent_id),
+        (await headsOf(selectHeads(db, page, border), after, limit)).map(({ agent_id }) => agent_id),
       );
     }
     const found: string[] = [];
-    for await (const ids of withPosture(db, page, posture, after)) {
+    for await (const ids of withPosture(db, { ...page, border }, posture, after)) {
       found.push(...ids);
       if (found.length >= limit) break;
     }
@@ -36,26 +42,26 @@ export const listAgents = (ctx: StoreContext, page: AgentPage = {}): Promise<rea
   });
 
 /** Counts agents. */
-export const countAgents = (ctx: StoreContext, filter: AgentFilter = {}): Promise<number> =>
+export const countAgents = (ctx: StoreContext, filter: AgentFilter = {}, border: Border = NO_BORDER): Promise<number> =>
   read(ctx, async ({ db }) => {
     const { posture } = filter;
-    if (posture === undefined || DECIDED.has(posture)) return countOf(selectHeads(db, filter));
+    if (posture === undefined || DECIDED.has(posture)) return countOf(selectHeads(db, filter, border));
     // Agents without work are idle; of the others, what they are at is derived.
-    const workless = selectHeads(db, filter).where('head.has_work', '=', HAS_NONE);
+    const workless = selectHeads(db, filter, border).where('head.has_work', '=', HAS_NONE);
     let count = posture === 'idle' ? await countOf(workless) : 0;
-    for await (const ids of withPosture(db, filter, posture, undefined, true)) count += ids.length;
+    for await (const ids of withPosture(db, { ...filter, border }, posture, undefined, true)) count += ids.length;
     return count;
   });
 
 /** The ids of agents with a posture that is derived, page by page; `working`: only of those that have work. */
 async function* withPosture(
   db: Db,
-  filter: AgentFilter,
+  { border, ...filter }: AgentFilter & { readonly border: Border },
   posture: AgentSchedulingPosture,
   behind: string | undefined,
   working = false,
 ): AsyncGenerator<readonly string[], void> {
-  const query = selectHeads(db, filter);
+  const query = selectHeads(db, filter, border);
   const heads = working ? query.where('head.has_work', '=', HAS_SOME) : query;
   for (let after = behind; ; ) {
     const page = await headsOf(heads, after, SCANNED);
@@ -126,12 +132,12 @@ function mayHave(eb: Heads, posture: AgentSchedulingPosture) {
 }
 
 /** A query for what a list needs of heads. It reads the heads alone where it can: of a page of a join, PostgreSQL may join more than the page. */
-function selectHeads(db: Db, { posture, agentStatus, profile, agentPrefixes, oneShot }: AgentFilter) {
+function selectHeads(db: Db, { posture, agentStatus, profile, oneShot }: AgentFilter, border: Border) {
   let query = db
     .selectFrom('agent_state_head as head')
     .select(['head.agent_id', 'head.agent_status', 'head.has_work', 'head.current_work_item_id']);
   if (oneShot !== 'with') query = query.where('head.one_shot_ended', '=', sql.lit(oneShot === 'only' ? 1 : 0));
-  if (agentPrefixes) query = query.where(beginsWith('head.agent_id', agentPrefixes));
+  if (!seesAll(border)) query = query.where(agentInView(border, 'head.agent_id'));
   if (agentStatus !== undefined) query = query.where('head.agent_status', '=', agentStatus);
   if (profile !== undefined)
     query = query.where(({ exists, selectFrom }) =>
@@ -185,6 +191,7 @@ export const selectAgents = (db: Db) =>
       'agents.profile',
       'agents.lifecycle',
       'agents.parent_agent_id',
+      'agents.tenant',
       'agents.created_at',
       'active.no_workers_since',
       'active.worker_target',
@@ -201,6 +208,7 @@ type SelectedAgent = Awaited<ReturnType<ReturnType<typeof selectAgents>['execute
 const agentView = (row: SelectedAgent, work: WorkOf | undefined): AgentView => ({
   agentId: row.agent_id,
   profile: row.profile,
+  tenant: row.tenant,
   lifecycle: row.lifecycle,
   status: row.status,
   agentStatus: row.agent_status,

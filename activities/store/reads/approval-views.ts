@@ -1,24 +1,30 @@
 /** Questions to people as they are listed (K7, K9). */
-import { sql } from 'kysely';
+
+import { type SqlBool, sql } from 'kysely';
 import type { ApprovalFilter, ApprovalView } from '../../../workflows/contract/approvals.ts';
+import { type Border, NO_BORDER, seesAll } from '../../../workflows/contract/border.ts';
 import { approversOf, type Proposed, proposedArguments } from '../calls/approval-rows.ts';
 import { read, type StoreContext } from '../context.ts';
 import { type ApprovalRow, constant } from '../schema/rows.ts';
-import { beginsWith } from './agent-prefixes.ts';
+import { turnInView } from './border.ts';
 
 const PLACE = ['created_at', 'agent_turn_id', 'call_id'] as const;
 
 /** Lists questions, oldest first. */
 export const listApprovals = (
   ctx: StoreContext,
-  { rootTurnId, agentId, agentPrefixes, agentTurnId, callId, all, after, limit = 1_000 }: ApprovalFilter,
+  { rootTurnId, agentId, agentTurnId, callId, all, after, limit = 1_000 }: ApprovalFilter,
+  border: Border = NO_BORDER,
 ): Promise<readonly ApprovalView[]> =>
   read(ctx, async (reader) => {
     let query = reader.db.selectFrom('approvals').selectAll().limit(limit);
     for (const column of PLACE) query = query.orderBy(column);
     if (rootTurnId !== undefined) query = query.where('root_turn_id', '=', rootTurnId);
     if (agentId !== undefined) query = query.where('agent_id', '=', agentId);
-    if (agentPrefixes) query = query.where(beginsWith('agent_id', agentPrefixes));
+    if (!seesAll(border))
+      query = query.where(
+        sql<SqlBool>`exists (select 1 from turns where turns.agent_turn_id = approvals.agent_turn_id and ${turnInView(border)})`,
+      );
     if (agentTurnId !== undefined) query = query.where('agent_turn_id', '=', agentTurnId);
     if (callId !== undefined) query = query.where('call_id', '=', callId);
     if (!all) query = query.where('status', '=', constant('waiting'));

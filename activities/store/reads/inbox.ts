@@ -1,11 +1,13 @@
 /** What waits for somebody outside: questions to people, and calls whose results come from outside. */
+
 import { sql } from 'kysely';
+import { type Border, NO_BORDER, seesAll } from '../../../workflows/contract/border.ts';
 import type { InboxEntry, InboxQuery } from '../../../workflows/contract/lists.ts';
 import { approversOf, findApproval, proposedArguments } from '../calls/approval-rows.ts';
 import { findCall } from '../calls/call-cards.ts';
 import { type Reader, read, type StoreContext } from '../context.ts';
 import { constant, type WaitingRow } from '../schema/rows.ts';
-import { beginsWith } from './agent-prefixes.ts';
+import { turnInView } from './border.ts';
 
 const PLACE = ['turn_waiting.created_at', 'turn_waiting.agent_turn_id', 'turn_waiting.call_id'] as const;
 
@@ -18,7 +20,8 @@ type OutsideRow = WaitingRow & { readonly agent_id: string; readonly queued_behi
 /** Lists what waits for somebody outside, the oldest first. Calls that wait for a delegated turn are not among them. */
 export const listInbox = (
   ctx: StoreContext,
-  { after, limit = 100, agentId, agentPrefixes }: InboxQuery = {},
+  { after, limit = 100, agentId }: InboxQuery = {},
+  border: Border = NO_BORDER,
 ): Promise<readonly InboxEntry[]> =>
   read(ctx, async (reader) => {
     let query = reader.db
@@ -30,7 +33,7 @@ export const listInbox = (
       .where('turn_waiting.kind', 'in', ['tool', 'approval'])
       .limit(limit);
     if (agentId !== undefined) query = query.where('turns.agent_id', '=', agentId);
-    if (agentPrefixes) query = query.where(beginsWith('turns.agent_id', agentPrefixes));
+    if (!seesAll(border)) query = query.where(turnInView(border));
     for (const column of PLACE) query = query.orderBy(column);
     if (after) {
       const behind = sql.join([after.createdAt, after.agentTurnId, after.callId]);

@@ -2,20 +2,21 @@
 
 import { sql } from 'kysely';
 import { shownWords } from '../../../workflows/chat/rendering.ts';
+import { type Border, NO_BORDER, seesAll } from '../../../workflows/contract/border.ts';
 import type { Spending, SpendingQuery, TurnPlace, TurnQuery, TurnSummary } from '../../../workflows/contract/lists.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import { read, type StoreContext } from '../context.ts';
 import { decoded } from '../schema/json.ts';
 import { type Db, isAmong } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
-import { beginsWith } from './agent-prefixes.ts';
+import { turnInView } from './border.ts';
 
 const ASKED_BYTES = 300;
 /** Characters of an instruction's card that are read: an instruction may have a megabyte, and a page ten thousand of them. */
 const HEAD_CHARACTERS = 1_000;
 
 /** A query for turns, the newest first. */
-function selectTurns(db: Db, { status, profile, agentId, agentPrefixes, since, before, limit = 100 }: TurnQuery) {
+function selectTurns(db: Db, { status, profile, agentId, since, before, limit = 100 }: TurnQuery, border: Border) {
   let turns = db
     .selectFrom('turns')
     .orderBy('turns.accepted_at', 'desc')
@@ -24,7 +25,7 @@ function selectTurns(db: Db, { status, profile, agentId, agentPrefixes, since, b
   if (status !== undefined) turns = turns.where(isAmong('turns.status', status));
   if (profile !== undefined) turns = turns.where('turns.profile_name', '=', profile);
   if (agentId !== undefined) turns = turns.where('turns.agent_id', '=', agentId);
-  if (agentPrefixes) turns = turns.where(beginsWith('turns.agent_id', agentPrefixes));
+  if (!seesAll(border)) turns = turns.where(turnInView(border));
   if (since !== undefined) turns = turns.where('turns.accepted_at', '>=', since);
   if (!before) return turns;
   const place = sql.join([before.acceptedAt, before.agentTurnId]);
@@ -32,9 +33,13 @@ function selectTurns(db: Db, { status, profile, agentId, agentPrefixes, since, b
 }
 
 /** Lists turns, the newest first. */
-export const findTurns = (ctx: StoreContext, query: TurnQuery = {}): Promise<readonly TurnSummary[]> =>
+export const findTurns = (
+  ctx: StoreContext,
+  query: TurnQuery = {},
+  border: Border = NO_BORDER,
+): Promise<readonly TurnSummary[]> =>
   read(ctx, async ({ db }) => {
-    const turns = await selectTurns(db, query)
+    const turns = await selectTurns(db, query, border)
       .innerJoin('cards', 'cards.card_id', 'turns.instruction_card_id')
       .selectAll('turns')
       .select(sql<string>`substr(cards.content, 1, ${sql.lit(HEAD_CHARACTERS)})`.as('head'))
@@ -69,16 +74,12 @@ const PAGE = 1_000;
 /** Adds up what turns spent since then, read a page at a time over a connection of its own. */
 export async function spending(
   ctx: StoreContext,
-  { by, since, limit = 100, agentPrefixes }: SpendingQuery,
+  { by, since, limit = 100 }: SpendingQuery,
+  border: Border = NO_BORDER,
 ): Promise<Spending[]> {
   const sums = new Map<string, Spending>();
   for (let before: TurnPlace | undefined; ; ) {
-    const page = await spentBy(ctx, {
-      since,
-      limit: PAGE,
-      ...(agentPrefixes ? { agentPrefixes } : {}),
-      ...(before ? { before } : {}),
-    });
+    const page = await spentBy(ctx, { since, limit: PAGE, ...(before ? { before } : {}) }, border);
     for (const turn of page) {
       const of = by === 'agent' ? turn.agent_id : turn.profile_name;
       sums.set(of, added(sums.get(of) ?? { of, turns: 0, failed: 0, tokens: 0, cost: 0, uncosted: 0 }, turn));
@@ -101,8 +102,8 @@ const SPENT = [
   'turns.step_count',
 ] as const;
 
-const spentBy = (ctx: StoreContext, query: TurnQuery) =>
-  read({ ...ctx, db: ctx.scanner }, ({ db }) => selectTurns(db, query).select(SPENT).execute());
+const spentBy = (ctx: StoreContext, query: TurnQuery, border: Border) =>
+  read({ ...ctx, db: ctx.scanner }, ({ db }) => selectTurns(db, query, border).select(SPENT).execute());
 
 type Spent = Pick<TurnRow, 'status' | 'usage' | 'cost' | 'step_count'>;
 

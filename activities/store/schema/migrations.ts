@@ -29,7 +29,7 @@ type Migration = (dialect: SchemaDialect) => readonly string[];
 /** Cards by their ids. */
 const cards: Migration = ({ int }) => [
   `create table cards (card_id text primary key, type text not null, content text not null, author text not null,
-     agent_turn_id text, step_index ${int}, call_id text, token_count ${int} not null, bytes ${int} not null,
+     agent_turn_id text, step_index ${int}, call_id text, agent_id text, tenant text, token_count ${int} not null, bytes ${int} not null,
      created_at ${int} not null)`,
   // The single winner of a call, whoever reports it (T14); the call first, so that a result of any turn is found (W11).
   `create unique index cards_one_result_per_call on cards (call_id, agent_turn_id) where type = 'tool.result'`,
@@ -39,7 +39,7 @@ const cards: Migration = ({ int }) => [
 
 /** Boxes, the places of cards in them, and the sizes of earlier turns. */
 const boxes: Migration = ({ int }) => [
-  `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
+  `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, agent_id text, tenant text, parent_ids text not null,
      created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
      hidden_by text, primary key (box_id, seq), unique (card_id, box_id))`,
@@ -54,7 +54,9 @@ const boxes: Migration = ({ int }) => [
 const agents: Migration = ({ int }) => [
   // What the operator wants of the agent: a stopped one accepts and leases nothing (T10).
   `create table agents (agent_id text primary key, profile text not null, lifecycle text not null default 'started',
-     parent_agent_id text, created_at ${int} not null)`,
+     parent_agent_id text, tenant text, root_agent_id text not null, created_at ${int} not null)`,
+  // The agents of a tenant, however many others have.
+  `create index agents_by_tenant on agents (tenant, agent_id) where tenant is not null`,
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
   `create table agent_state_head (agent_id text primary key, status text not null, agent_status text not null, turn_epoch ${int} not null,
@@ -115,7 +117,7 @@ const work: Migration = ({ int }) => [
 const turns: Migration = ({ int }) => [
   // `settlement` is set when the parent's call waits for this turn: pending, due once it has ended, then the answer to its report (T30).
   // What a turn is given it may spend with all that it delegates: a delegated one has a share of its caller's budgets (K20).
-  `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
+  `create table turns (agent_turn_id text primary key, agent_id text not null, tenant text, accept_seq ${int} not null, lane ${int} not null,
      turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
      idempotency_key text, instruction_card_id text not null, chat_id text, not_before ${int}, context_box_id text, output_box_id text, instruction_seq ${int},
      earlier text, budgets text, given_tokens ${int}, given_cost double precision, profile_name text not null, profile_hash text,
@@ -131,6 +133,7 @@ const turns: Migration = ({ int }) => [
      where parent_agent_id is not null and status in ('queued', 'dispatched', 'running', 'suspended')`,
   // The list of all turns by age: new ones come at its end.
   `create index turns_by_age on turns (accepted_at, agent_turn_id)`,
+  `create index turns_of_tenant_by_age on turns (tenant, accepted_at, agent_turn_id) where tenant is not null`,
   // What is due: however many agents and ended turns there are, the supervisor reads only this.
   `create index turns_due on turns (check_at) where check_at is not null`,
   `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,

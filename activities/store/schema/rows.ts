@@ -42,6 +42,10 @@ export interface CardRow {
   step_index: number | null;
   /** The call that a `tool.call` or `tool.result` is of; null for other cards. */
   call_id: string | null;
+  /** The agent that a card without a turn was written for; null for other cards. */
+  agent_id: string | null;
+  /** The tenant of whoever wrote a card that is of no turn and no agent; null for other cards, and for the operators. */
+  tenant: string | null;
   /** Tokens of what is shown of the card. */
   token_count: number;
   bytes: number;
@@ -58,6 +62,10 @@ export interface BoxRow {
   kind: 'output' | 'context';
   /** The one agent whose turns write to the box; null for a context box, which nobody writes to. */
   owner_agent_id: string | null;
+  /** The agent of whose memory a context box is a copy; null for other boxes. */
+  agent_id: string | null;
+  /** The tenant of whoever wrote the texts of a context box; null for other boxes, and for the operators. */
+  tenant: string | null;
   /** The box that this one was copied from, or took the place of. */
   parent_ids: Json<readonly string[]>;
   created_at: number;
@@ -96,6 +104,10 @@ export interface AgentRow {
   lifecycle: Generated<AgentLifecycle>;
   /** The agent that made it by delegation; null for one that a request from outside made. */
   parent_agent_id: Generated<string | null>;
+  /** Whose agent it is; null for one of the operators. An agent keeps its tenant, and what it makes has the same. */
+  tenant: string | null;
+  /** The agent that a request from outside made, and that has made this one, itself or through others; itself where it is that one. */
+  root_agent_id: string;
   created_at: number;
 }
 

@@ -27,6 +27,8 @@ export type StoredRequest = Omit<EnqueueRequest, 'instruction'> & {
 export interface TurnRow {
   agent_turn_id: string;
   agent_id: string;
+  /** The tenant of its agent. */
+  tenant: string | null;
   /** Its place among all that the agent ever accepted. */
   accept_seq: number;
   lane: number;

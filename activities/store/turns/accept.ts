@@ -1,6 +1,7 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
 import { v7 } from 'uuid';
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
+import { type Border, NO_BORDER, nameWithin } from '../../../workflows/contract/border.ts';
 import type { DroppedEvent } from '../../../workflows/contract/events.ts';
 import type { Accepted, AcceptInput } from '../../../workflows/contract/lease.ts';
 import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -14,13 +15,14 @@ import { insertRows, prepared } from '../prepared.ts';
 import { encodedText } from '../schema/json.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import { type QueuedTurn, type Turn, turnFrom } from '../schema/turn-states.ts';
+import { agentRefusal, mayUse, referenceRefusal, startRefusal, tenantAt } from './at-the-border.ts';
 import { profileRefusal, selectChosenProfile } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
 import { forgetNewHead, lockHead, lockHeadWith, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
 import type { InstructionRow } from './lease-refusals.ts';
 import type { Refusal } from './refusal.ts';
-import { enrol, type RosterEntry } from './roster.ts';
+import { ENTRY, enrol, type RosterEntry } from './roster.ts';
 import { type NewTurn, newTurn, selectTurn, turnOf } from './turns.ts';
 
 /** The digest of a request without its key, keys sorted: two requests are the same when their digests are. */
@@ -33,7 +35,11 @@ function digestOf(request: EnqueueRequest): string {
  * Accepts a request. One to an idle agent is leased in the same transaction, so that only the caller, who starts its workflow, needs to
  * know of it; one to a busy agent is leased by the end of the turn before it.
  */
-export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Accepted | RefusedRequest> {
+export async function accept(
+  ctx: StoreContext,
+  input: AcceptInput,
+  border: Border = NO_BORDER,
+): Promise<Accepted | RefusedRequest> {
   const { agentId, request } = input;
   const digest = digestOf(request);
   const isNew = !request.idempotencyKey && !input.agentTurnId;
@@ -45,23 +51,30 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
       tx,
       agentId,
       selectInbox(tx, agentId),
-      selectChosenProfile(tx, agentId, request.profile),
+      selectChosenProfile(tx, { agentId, tenant: border.tenant ?? null, asked: request.profile }),
       ...(isNew ? [] : [selectTurn(tx, agentTurnId)]),
     );
-    const known = turns?.[0];
-    if (known) return acceptedBefore(tx, turnFrom(known), digest);
     const inbox = inboxFrom(entry);
-    const name = request.profile ?? entry?.profile ?? agentId;
+    const { entry: agent } = inbox;
+    const wanted = { agentId, entry: agent };
+    const known = turns?.[0];
+    const unseen = agentRefusal(border, wanted);
+    if (known && !unseen) return acceptedBefore(tx, turnFrom(known), digest);
+    const tenant = tenantAt(border, wanted);
+    const name = request.profile ?? agent?.profile ?? nameWithin(tenant, agentId);
     const refused =
+      unseen ??
       refusalOf(tx, head, inbox, request.uiAction) ??
+      startRefusal(border, wanted, name) ??
       (await profileRefusal(tx, { agentId, name, head: profile })) ??
-      (await missingReference(tx, request));
+      (await missingReference(tx, border, request, tenant)) ??
+      (await referenceRefusal(tx, border, request, tenant));
     if (refused) {
       await forgetNewHead(tx, head);
       return { kind: 'refused', ...refused };
     }
-    const awake = inbox.entry ? head : await enrol(tx, head, { profile: name, parentAgentId: null });
-    const { turn, instruction } = await queue(tx, input, { agentTurnId, profile: name, digest });
+    const awake = agent ? head : await enrol(tx, head, { profile: name, parent: null, tenant });
+    const { turn, instruction } = await queue(tx, input, { agentTurnId, profile: name, digest, tenant });
     const first = inbox.queued === 0;
     const idle = head.status === 'idle';
     const needs = instruction && { profileHead: profile, instruction };
@@ -82,7 +95,7 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
 /** What is known of an agent that a request is for. */
 interface Inbox {
   /** Undefined for an agent that is not on the roster. */
-  readonly entry: Pick<RosterEntry, 'lifecycle' | 'profile'> | undefined;
+  readonly entry: RosterEntry | undefined;
   readonly queued: number;
 }
 
@@ -93,8 +106,7 @@ const inboxOf = prepared((db, agent: { agentId: string }) =>
   db
     .selectFrom('agents')
     .select(({ selectFrom }) => [
-      'lifecycle',
-      'profile',
+      ...ENTRY,
       selectFrom('turns')
         .select((eb) => eb.fn.countAll<number>().as('count'))
         .where('turns.agent_id', '=', agent.agentId)
@@ -169,11 +181,16 @@ async function queuedAhead({ db }: Reader, agentId: string, lane: number, accept
 }
 
 /** Why the instruction card that the request names is refused; null when it is there, or none is named. */
-async function missingReference({ db }: Reader, request: EnqueueRequest): Promise<Refusal | null> {
-  const { instructionCardId: cardId } = request;
+async function missingReference(
+  reader: Reader,
+  border: Border,
+  { instructionCardId: cardId }: EnqueueRequest,
+  tenant: string | null,
+): Promise<Refusal | null> {
   if (cardId === undefined) return null;
+  const { db } = reader;
   const card = await db.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
-  if (card?.type === 'task.instruction') return null;
+  if (card?.type === 'task.instruction' && (await mayUse(reader, border, { cardId }, tenant))) return null;
   const message = `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
   return { code: 'invalid_request', message };
 }
@@ -182,12 +199,13 @@ async function missingReference({ db }: Reader, request: EnqueueRequest): Promis
 async function queue(
   tx: Tx,
   { agentId, request }: AcceptInput,
-  { agentTurnId, profile, digest }: Pick<NewTurn, 'agentTurnId' | 'profile' | 'digest'>,
+  { agentTurnId, profile, digest, tenant }: Pick<NewTurn, 'agentTurnId' | 'profile' | 'digest' | 'tenant'>,
 ): Promise<{ readonly turn: QueuedTurn; readonly instruction: InstructionRow | undefined }> {
   const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
   const { instruction: text, ...rest } = request;
   const lane = PRIORITIES.indexOf(request.priority);
-  const turn = newTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, profile, request: rest });
+  const made = { agentId, tenant, agentTurnId, lane, instructionCardId: cardId, digest, profile, request: rest };
+  const turn = newTurn(tx, made);
   if (text === undefined) return { turn, instruction: undefined };
   const type = 'task.instruction';
   const content = { text };

@@ -4,6 +4,7 @@
  */
 import { distance } from 'fastest-levenshtein';
 import { sql } from 'kysely';
+import { nameWithin } from '../../../workflows/contract/border.ts';
 import type { Profile } from '../../../workflows/protocol/profile.ts';
 import type { Reader } from '../context.ts';
 import { prepared } from '../prepared.ts';
@@ -11,18 +12,29 @@ import type { ProfileRow } from '../schema/rows.ts';
 import { profileByHash, profileNames, selectProfileHead } from './profiles.ts';
 import type { Refusal } from './refusal.ts';
 
-/** A query for the version of the profile that the agent's next turn gets; `asked` is the profile that the request names. */
-export const selectChosenProfile = (reader: Reader, agentId: string, asked: string | undefined) =>
-  asked === undefined ? headOfAgent(reader.db, { agentId }) : selectProfileHead(reader, asked);
+/** A request, as far as it decides the profile of its turn. */
+export interface ProfileChoice {
+  readonly agentId: string;
+  /** The tenant of the agent, where the request would make it. */
+  readonly tenant: string | null;
+  /** The profile that the request names. */
+  readonly asked: string | undefined;
+}
 
-const headOfAgent = prepared((db, agent: { agentId: string }) =>
+/** A query for the version of the profile that the agent's next turn gets. */
+export const selectChosenProfile = (reader: Reader, { agentId, tenant, asked }: ProfileChoice) =>
+  asked === undefined
+    ? headOfAgent(reader.db, { agentId, name: nameWithin(tenant, agentId) })
+    : selectProfileHead(reader, asked);
+
+const headOfAgent = prepared((db, agent: { agentId: string; name: string }) =>
   db
     .selectFrom('profile_heads')
     .select('hash')
     .where(
       'name',
       '=',
-      sql<string>`coalesce((select profile from agents where agent_id = ${agent.agentId}), ${agent.agentId})`,
+      sql<string>`coalesce((select profile from agents where agent_id = ${agent.agentId}), ${agent.name})`,
     ),
 );
 

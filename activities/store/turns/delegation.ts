@@ -112,7 +112,7 @@ async function doneBefore(tx: Tx, locked: Locked<WithLease>, callId: string): Pr
 /** Where the work goes, or why it may not go there. */
 async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation): Promise<Target | Refusal> {
   const { delegationPolicy: policy, budgets: own } = (await profileByHash(tx, turn.profile_hash)).profile;
-  const named = target.strategy === 'new' ? target.profile : await profileOfAgent(tx, target.agentId);
+  const named = target.strategy === 'new' ? target.profile : await profileOfAgent(tx, turn, target.agentId);
   if (named === null) {
     return {
       code: 'agent_not_found',
@@ -129,16 +129,16 @@ async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation)
   const budgets = { target: profile.snapshot.profile.budgets, caller: own };
   if (target.strategy === 'reuse') return { agentId: target.agentId, profile: named, original: null, budgets };
   const original = target.strategy === 'clone' ? target.agentId : null;
-  return { agentId: delegatedAgentId(named, callId), profile: named, original, budgets };
+  return { agentId: delegatedAgentId(named, callId, turn.tenant), profile: named, original, budgets };
 }
 
 /** The target in words. */
 const nameOf = (target: DelegationTarget): string => (target.strategy === 'new' ? target.profile : target.agentId);
 
-/** The profile of an agent; null for one that is not there. */
-async function profileOfAgent(reader: Reader, agentId: string): Promise<string | null> {
+/** The profile of an agent of the same tenant; null for any other, as for one that is not there. */
+async function profileOfAgent(reader: Reader, { tenant }: TurnRow, agentId: string): Promise<string | null> {
   const entry = await rosterEntry(reader, agentId);
-  return entry?.profile ?? null;
+  return entry?.tenant === tenant ? entry.profile : null;
 }
 
 const allows = (policy: DelegationPolicy | undefined, profile: string, tags: readonly string[]): boolean =>
@@ -168,7 +168,9 @@ async function makeTurn(tx: Tx, caller: Caller, target: Target, delegation: Dele
   const head = await lockHead(tx, target.agentId);
   const refused = await admissionRefusal(tx, head);
   if (refused) return refused;
-  const { agent_status } = await enrol(tx, head, { profile: target.profile, parentAgentId: turn.agent_id });
+  const { root_agent_id: rootAgentId = turn.agent_id } = (await rosterEntry(tx, turn.agent_id)) ?? {};
+  const parent = { agentId: turn.agent_id, rootAgentId };
+  const { agent_status } = await enrol(tx, head, { profile: target.profile, parent, tenant: turn.tenant });
   if (agent_status !== head.agent_status) await updateHead(tx, target.agentId, { agent_status });
   if (target.original !== null) await inheritBox(tx, target.original, head, delegation.callId);
   await queueChild(tx, caller, { target, share, contextBoxId: context.boxId }, delegation);
@@ -209,7 +211,7 @@ async function queueChild(
   const awaited = waitMs !== undefined;
   const origin = { turn, depth: turn.depth + 1, stepIndex, callId, awaited, onParentEnd, share };
   const queue = { lane: NORMAL_LANE, instructionCardId: cardId, digest: '' };
-  await insertTurn(tx, { agentId, agentTurnId, ...queue, origin, profile, request });
+  await insertTurn(tx, { agentId, tenant: turn.tenant, agentTurnId, ...queue, origin, profile, request });
 }
 
 /** What the new turn reads besides its instruction: what the caller remembers up to this step, or a box that is the caller's (T25). */
@@ -229,7 +231,7 @@ async function contextOf(
   const to = forkedBoxId(from, callId);
   const beforeSeq = await placeOf(tx, from, stepCardId(turn.agent_turn_id, call.stepIndex, 'agent.thought'));
   const before = beforeSeq === undefined ? {} : { beforeSeq };
-  await forkBox(tx, { from, to, kind: 'context', owner: null, ...before });
+  await forkBox(tx, { from, to, kind: 'context', agentId: turn.agent_id, ...before });
   return { boxId: to };
 }
 
@@ -253,7 +255,7 @@ async function inheritBox(tx: Tx, original: string, head: HeadRow, callId: strin
     .executeTakeFirst();
   if (!source?.output_box_id || head.output_box_id !== null) return;
   const to = forkedBoxId(source.output_box_id, callId);
-  await forkBox(tx, { from: source.output_box_id, to, kind: 'output', owner: head.agent_id });
+  await forkBox(tx, { from: source.output_box_id, to, kind: 'output', agentId: head.agent_id });
   await updateHead(tx, head.agent_id, { output_box_id: to });
 }
 

@@ -205,7 +205,7 @@ async function outputBoxOf(
   if (box?.owner_agent_id === owner && box.kind === 'output') return { boxId: box.box_id, missing: [] };
   if (box) {
     const boxId = forkedBoxId(box.box_id, turn.agent_turn_id);
-    await forkBox(tx, { from: box.box_id, to: boxId, kind: 'output', owner });
+    await forkBox(tx, { from: box.box_id, to: boxId, kind: 'output', agentId: owner });
     return { boxId, missing: [] };
   }
   const boxId = head.output_box_id ?? outputBoxId(owner);

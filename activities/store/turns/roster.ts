@@ -14,13 +14,20 @@ export interface RosterEntry {
   readonly lifecycle: AgentLifecycle;
   /** The agent that made it by delegation; null for one that a request from outside made. */
   readonly parent_agent_id: string | null;
+  /** Whose agent it is; null for one of the operators. */
+  readonly tenant: string | null;
+  /** The agent of the tree that it is of, which a request from outside made. */
+  readonly root_agent_id: string;
 }
 
 /** A query for the roster entry of an agent. */
 export const selectRosterEntry = ({ db }: Reader, agentId: string) => entryOf(db, { agentId });
 
+/** The columns of a roster entry. */
+export const ENTRY = ['profile', 'lifecycle', 'parent_agent_id', 'tenant', 'root_agent_id'] as const;
+
 const entryOf = prepared((db, agent: { agentId: string }) =>
-  db.selectFrom('agents').select(['profile', 'lifecycle', 'parent_agent_id']).where('agent_id', '=', agent.agentId),
+  db.selectFrom('agents').select(ENTRY).where('agent_id', '=', agent.agentId),
 );
 
 /** The error for an agent that is not on the roster. */
@@ -37,14 +44,17 @@ export const rosterEntry = (reader: Reader, agentId: string): Promise<RosterEntr
 /** What is known of an agent that a turn is accepted for. */
 export interface NewAgent {
   readonly profile: string;
-  /** The agent that makes it by delegation; null for a request from outside. */
-  readonly parentAgentId: string | null;
+  /** The agent that makes it by delegation, and the first of its tree; null for a request from outside. */
+  readonly parent: { readonly agentId: string; readonly rootAgentId: string } | null;
+  /** Whose agent it is; null for one of the operators. */
+  readonly tenant: string | null;
 }
 
 /** Puts the agent of this head on the roster, unless it is there; returns its head, whose new status the caller writes. */
-export async function enrol(tx: Tx, head: HeadRow, { profile, parentAgentId }: NewAgent): Promise<HeadRow> {
+export async function enrol(tx: Tx, head: HeadRow, { profile, parent, tenant }: NewAgent): Promise<HeadRow> {
   const { agent_id, agent_status } = head;
-  const entry = { agent_id, profile, parent_agent_id: parentAgentId, created_at: tx.at };
+  const lineage = { parent_agent_id: parent?.agentId ?? null, root_agent_id: parent?.rootAgentId ?? agent_id };
+  const entry = { agent_id, profile, ...lineage, tenant, created_at: tx.at };
   await insertRows(tx.db, 'agents', [entry], ['agent_id']);
   return agent_status === 'booting' ? { ...head, agent_status: nextStatus(agent_status, 'enrol') } : head;
 }

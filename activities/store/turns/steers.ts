@@ -140,6 +140,7 @@ export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
     const correlation = turn.correlation_id === null ? {} : { correlationId: turn.correlation_id };
     await insertTurn(tx, {
       agentId: turn.agent_id,
+      tenant: turn.tenant,
       agentTurnId: steerTurnId(cardId),
       lane: FRONT_LANE,
       instructionCardId: cardId,

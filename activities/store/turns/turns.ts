@@ -42,6 +42,8 @@ export interface TurnOrigin {
 /** A turn that is to be queued. */
 export interface NewTurn {
   readonly agentId: string;
+  /** That of its agent. */
+  readonly tenant: string | null;
   readonly agentTurnId: string;
   readonly lane: number;
   readonly instructionCardId: string;
@@ -87,11 +89,24 @@ export function newTurn(tx: Tx, queued: NewTurn): QueuedTurn {
 /** The row of a turn that is queued: what only a lease or an end fills is null. */
 function rowOf(
   tx: Tx,
-  { agentId, agentTurnId, lane, instructionCardId, digest, profile, request, origin, depth = 0, notBefore }: NewTurn,
+  {
+    agentId,
+    tenant,
+    agentTurnId,
+    lane,
+    instructionCardId,
+    digest,
+    profile,
+    request,
+    origin,
+    depth = 0,
+    notBefore,
+  }: NewTurn,
 ): QueuedTurn {
   return {
     agent_turn_id: agentTurnId,
     agent_id: agentId,
+    tenant,
     accept_seq: tx.outbox.nextAcceptSeq(agentId),
     lane,
     turn_epoch: null,

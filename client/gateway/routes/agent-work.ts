@@ -1,6 +1,5 @@
 /** Routes of what an agent has between its turns: work items, waits, timers, triggers, and waking it. */
 import { z } from '@hono/zod-openapi';
-import { demandAgent } from '../access.ts';
 import {
   disposition,
   timerParams,
@@ -38,8 +37,7 @@ const workItems = route({
   params: agentParams,
   query: pageQuery,
   result: pageOf(workItemSchema),
-  async handle({ client }, { caller, params: { agentId }, query }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId }, query }) {
     return paged(await client.agent(agentId).workItems(workPage(query)), query, ({ workItemId }) => workItemId);
   },
 });
@@ -52,8 +50,7 @@ const waits = route({
   params: agentParams,
   query: pageQuery,
   result: pageOf(waitSchema),
-  async handle({ client }, { caller, params: { agentId }, query }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId }, query }) {
     return paged(await client.agent(agentId).waits(workPage(query)), query, ({ waitId }) => waitId);
   },
 });
@@ -65,8 +62,7 @@ const timers = route({
   summary: 'List the timers of an agent that will fire, oldest first.',
   params: agentParams,
   result: z.object({ items: z.array(timerSchema) }),
-  async handle({ client }, { caller, params: { agentId } }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId } }) {
     return { items: await client.agent(agentId).timers() };
   },
 });
@@ -78,8 +74,7 @@ const cancelTimer = route({
   summary: 'Cancel a timer; false when there is none that will fire.',
   params: timerParams,
   result: z.object({ cancelled: z.boolean() }),
-  async handle({ client }, { caller, params: { agentId, timerId } }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId, timerId } }) {
     return { cancelled: await client.agent(agentId).cancelTimer(timerId) };
   },
 });
@@ -92,8 +87,7 @@ const triggers = route({
   params: agentParams,
   query: pageQuery,
   result: pageOf(triggerSchema),
-  async handle({ client }, { caller, params: { agentId }, query }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId }, query }) {
     return paged(await client.agent(agentId).triggers.list(workPage(query)), query, ({ triggerId }) => triggerId);
   },
 });
@@ -107,8 +101,7 @@ const createTrigger = route({
   body: z.strictObject({ name: z.string() }),
   status: 201,
   result: triggerSchema.extend({ token: z.string(), path: z.string() }).openapi('MadeTrigger'),
-  handle({ client }, { caller, params: { agentId }, body }) {
-    demandAgent(caller, agentId);
+  handle({ client }, { params: { agentId }, body }) {
     return client.agent(agentId).triggers.create(body);
   },
 });
@@ -120,8 +113,7 @@ const revokeTrigger = route({
   summary: 'Revoke a trigger, for good; false when there is none.',
   params: triggerParams,
   result: z.object({ revoked: z.boolean() }),
-  async handle({ client }, { caller, params: { agentId, triggerId } }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId, triggerId } }) {
     return { revoked: await client.agent(agentId).triggers.revoke(triggerId) };
   },
 });
@@ -134,8 +126,7 @@ const wake = route({
   params: agentParams,
   body: z.strictObject({ reason: z.string(), key: z.string().optional() }),
   result: z.object({ agentId: z.string(), disposition }),
-  handle({ client }, { caller, params: { agentId }, body: { reason, key } }) {
-    demandAgent(caller, agentId);
+  handle({ client }, { params: { agentId }, body: { reason, key } }) {
     return client.agent(agentId).wake({ reason, ...(key === undefined ? {} : { key }) });
   },
 });

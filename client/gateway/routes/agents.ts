@@ -5,7 +5,6 @@ import { AGENT_STATUSES } from '../../../workflows/agent-state/status.ts';
 import type { AgentFilter } from '../../../workflows/contract/views.ts';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { demandAgent, demandBox, seesCard } from '../access.ts';
 import { agentSchema, agentSummarySchema } from '../agent-schemas.ts';
 import { checkSeq, logEventsOf } from '../events.ts';
 import { type AnyRoute, route } from '../route.ts';
@@ -55,8 +54,7 @@ const enqueue = route({
   body: enqueueBody,
   result: turnSchema,
   also: { status: 202, description: 'The turn is in the store and will run.', result: enqueueAckSchema },
-  async handle({ client, store }, { caller, params: { agentId }, body, header }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId }, body, header }) {
     const { waitSeconds: wanted, ...given } = body;
     const wait = bodyWait.safeParse(wanted);
     if (!wait.success) throw new CodedError('invalid_request', 'waitSeconds must be a whole number from 0 to 60');
@@ -64,8 +62,6 @@ const enqueue = route({
     const parsed = enqueueRequestSchema.safeParse(key === undefined ? given : { idempotencyKey: key, ...given });
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
     const request = parsed.data;
-    await demandBox(store, caller, request.contextBoxId);
-    await demandBox(store, caller, request.outputBoxId);
     const { criteria, ...rest } = request;
     const turn = await client.agent(agentId).enqueue({ ...rest, ...(criteria ? { criteria } : {}) });
     if (wait.data > 0) {
@@ -107,10 +103,9 @@ const list = route({
   }),
   async handle(
     { store },
-    { caller, query: { after, limit: most = 100, count, posture, status: agentStatus, profile, oneShot } },
+    { query: { after, limit: most = 100, count, posture, status: agentStatus, profile, oneShot } },
   ) {
     const filter: AgentFilter = {
-      ...caller.ownAgents,
       ...(posture === undefined ? {} : { posture }),
       ...(agentStatus === undefined ? {} : { agentStatus }),
       ...(profile === undefined ? {} : { profile }),
@@ -130,8 +125,7 @@ const get = route({
   summary: 'Read what an agent is at.',
   params: agentParams,
   result: agentSummarySchema,
-  async handle({ client }, { caller, params: { agentId } }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId } }) {
     const agent = await client.agent(agentId).get();
     if (agent) return agent;
     throw new CodedError('agent_not_found', `agent ${agentId} has never had a request; one makes it`);
@@ -146,8 +140,7 @@ const turns = route({
   params: agentParams,
   query: z.strictObject({ status: status.optional(), after: place.optional(), last: limit, limit }),
   result: pageOf(turnSchema),
-  async handle({ client }, { caller, params: { agentId }, query: { limit: most = 100, ...filter } }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId }, query: { limit: most = 100, ...filter } }) {
     const { status: wanted, after, last } = filter;
     const items = await client.agent(agentId).turns({
       ...(wanted ? { status: wanted } : {}),
@@ -168,7 +161,6 @@ const stop = route({
   body: z.strictObject({ reason: z.string().max(1_000).optional() }),
   result: z.object({ stoppedTurnId: z.string().nullable() }),
   handle({ client }, { caller, params: { agentId }, body: { reason } }) {
-    demandAgent(caller, agentId);
     return client.agent(agentId).stop(reason ?? `stopped by ${caller.name}`);
   },
 });
@@ -181,8 +173,7 @@ const start = route({
   params: agentParams,
   body: z.strictObject({}),
   result: z.object({}),
-  async handle({ client }, { caller, params: { agentId } }) {
-    demandAgent(caller, agentId);
+  async handle({ client }, { params: { agentId } }) {
     await client.agent(agentId).start();
     return {};
   },
@@ -199,12 +190,7 @@ const replaceBox = route({
     cardIds: z.array(z.string().min(1).max(128)).max(10_000),
   }),
   result: z.object({ boxId: z.string() }),
-  async handle({ client, store }, { caller, params: { agentId }, body: { expectedBoxId, cardIds } }) {
-    demandAgent(caller, agentId);
-    // Cards of turns that the caller does not see are none for it.
-    for (const card of caller.agentPrefixes ? await store.readCards(cardIds) : [])
-      if (!(await seesCard(store, caller, card)))
-        throw new CodedError('box_unavailable', `there is no card ${card.cardId} to put into the new box`);
+  async handle({ client }, { params: { agentId }, body: { expectedBoxId, cardIds } }) {
     return { boxId: await client.agent(agentId).replaceOutputBox(expectedBoxId, cardIds) };
   },
 });
@@ -218,8 +204,7 @@ const events = route({
   query: z.strictObject({ afterSeq: place.optional() }),
   result: 'events',
   async handle(context, { caller, params: { agentId }, query, header }) {
-    demandAgent(caller, agentId);
-    const afterSeq = await checkSeq(context.store, agentId, header('last-event-id') ?? query.afterSeq);
+    const afterSeq = await checkSeq(context.store, { agentId }, header('last-event-id') ?? query.afterSeq);
     return context.stream(caller, (signal) => logEventsOf(context.client.agent(agentId).events({ afterSeq, signal })));
   },
 });

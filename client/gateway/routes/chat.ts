@@ -62,7 +62,7 @@ const chat = route({
   result: 'events',
   async handle(context, { caller, params: { agentId }, body }) {
     const { id: chatId, policy, profile, trigger } = body;
-    const chat = chatOf(context, caller, { agentId, chatId }, profile === undefined ? {} : { profile });
+    const chat = chatOf(context, { agentId, chatId }, profile === undefined ? {} : { profile });
     const last = messageSchema.safeParse(body.messages.at(-1));
     if (!last.success) throw new CodedError('invalid_request', `the last message: ${z.prettifyError(last.error)}`);
     const message = last.data;
@@ -135,7 +135,7 @@ const resume = route({
   result: 'events',
   also: { status: 204, description: 'No turn of this chat is open.' },
   async handle(context, { caller, params }) {
-    const { agent } = chatOf(context, caller, params);
+    const { agent } = chatOf(context, params);
     const agentTurnId = await openTurnOf(context, agent);
     if (agentTurnId === null) return new Response(null, { status: 204 });
     return messageOf(context, caller, context.client.turn(agentTurnId), { agentId: agent.id, agentTurnId });

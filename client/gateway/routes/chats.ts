@@ -5,9 +5,8 @@ import type { Sender } from '../../../workflows/protocol/chat.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { isUserId } from '../../../workflows/protocol/ids.ts';
 import type { ChatHandle } from '../../chat/api.ts';
-import { checkedDelivery, checkedEnvelope, sessionAgent } from '../../chat/envelope.ts';
+import { checkedDelivery, checkedEnvelope } from '../../chat/envelope.ts';
 import { checkSessionCursor } from '../../chat/session-stream.ts';
-import { demandAgent } from '../access.ts';
 import type { Caller } from '../caller.ts';
 import {
   chatAgentParams,
@@ -27,19 +26,12 @@ interface NamedChat {
   readonly chatId: string;
 }
 
-/**
- * The chat, if the caller sees the agent of its session: so a token may be for the chats of an agent, or for one of them.
- * Errors: `invalid_input`, `agent_not_found`.
- */
-export function chatOf(
+/** The chat, of which a caller sees what it sees of the session's agent: a token may be for the chats of an agent, or for one. Errors: `invalid_input`. */
+export const chatOf = (
   { client }: GatewayContext,
-  caller: Caller,
   { agentId, chatId }: NamedChat,
   options: { readonly profile?: string } = {},
-): ChatHandle {
-  demandAgent(caller, sessionAgent(agentId, chatId));
-  return client.chat(agentId, chatId, options);
-}
+): ChatHandle => client.chat(agentId, chatId, options);
 
 /** The one whom the token names, as the sender of a message; a name that is no id of an agent tells which user it is. */
 export const callerAsSender = ({ name }: Caller): Sender =>
@@ -73,7 +65,7 @@ const send = route({
   async handle(context, { caller, params: { agentId }, body: { policy, profile, ...given }, header }) {
     const envelope = checkedEnvelope(completed(given, caller, header('idempotency-key')));
     const delivery = checkedDelivery({ policy, profile });
-    const chat = chatOf(context, caller, { agentId, chatId: envelope.chatId }, delivery);
+    const chat = chatOf(context, { agentId, chatId: envelope.chatId }, delivery);
     const { message, session, duplicate, endedTurnId } = await chat.deliver(envelope, delivery);
     return { message, session, duplicate, endedTurnId };
   },
@@ -86,9 +78,8 @@ const list = route({
   summary: 'List chat sessions by their agents: all, or those of one agent.',
   query: z.strictObject({ agentId: agentParams.shape.agentId.optional(), after: behindId.optional(), limit }),
   result: pageOf(chatSessionSchema),
-  async handle({ store }, { caller, query: { agentId, after, limit: most = 100 } }) {
+  async handle({ store }, { query: { agentId, after, limit: most = 100 } }) {
     const items = await store.listSessions({
-      ...caller.ownAgents,
       ...(agentId === undefined ? {} : { of: agentId }),
       ...(after === undefined ? {} : { after }),
       limit: most,
@@ -104,8 +95,8 @@ const get = route({
   summary: 'Read a chat session.',
   params: chatParams,
   result: chatSessionSchema,
-  async handle(context, { caller, params }) {
-    const session = await chatOf(context, caller, params).get();
+  async handle(context, { params }) {
+    const session = await chatOf(context, params).get();
     if (session) return session;
     const { agentId, chatId } = params;
     throw new CodedError('agent_not_found', `agent ${agentId} has no chat ${chatId}; its first message begins it`);
@@ -120,8 +111,8 @@ const messages = route({
   params: chatParams,
   query: z.strictObject({ after: place.optional(), last: limit, limit, agentTurnId: behindId.optional() }),
   result: pageOf(chatMessageSchema),
-  async handle(context, { caller, params, query: { limit: most = 100, after, last, agentTurnId } }) {
-    const items = await chatOf(context, caller, params).messages({
+  async handle(context, { params, query: { limit: most = 100, after, last, agentTurnId } }) {
+    const items = await chatOf(context, params).messages({
       ...(after === undefined ? {} : { after }),
       ...(agentTurnId === undefined ? {} : { agentTurnId }),
       ...(last === undefined ? { limit: most } : { last }),
@@ -140,7 +131,7 @@ const stream = route({
   query: z.strictObject({ cursor: z.string().max(300).optional() }),
   result: 'events',
   async handle(context, { caller, params, query, header }) {
-    const chat = chatOf(context, caller, params);
+    const chat = chatOf(context, params);
     const cursor = header('last-event-id') ?? query.cursor;
     await checkSessionCursor(context.store, { agentId: chat.agent.id, cursor });
     return context.stream(caller, (signal) =>

@@ -5,8 +5,7 @@ import type { TurnView } from '../../../workflows/contract/views.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { TurnHandle } from '../../api.ts';
 import { checkCursor } from '../../turn-stream.ts';
-import { agentOfTurn } from '../access.ts';
-import type { Caller } from '../caller.ts';
+
 import { terminalSchema } from '../chat-schemas.ts';
 import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
@@ -22,11 +21,9 @@ import {
   waitSeconds,
 } from '../schemas.ts';
 
-/** The turn, if the caller sees it. Errors: `turn_not_found`. */
-async function turnOf({ client, store }: GatewayContext, caller: Caller, agentTurnId: string) {
-  if (caller.agentPrefixes) await agentOfTurn(store, caller, agentTurnId);
-  return client.turn(agentTurnId);
-}
+/** The agent of a turn. Errors: `turn_not_found`. */
+const agentOfTurn = async ({ client }: GatewayContext, agentTurnId: string): Promise<string> =>
+  (await client.turn(agentTurnId).get()).agentId;
 
 const get = route({
   method: 'get',
@@ -40,8 +37,8 @@ const get = route({
       .nullable()
       .openapi({ description: 'The one end of a turn of a chat; null while it is open, and for other turns.' }),
   }),
-  async handle(context, { caller, params: { agentTurnId }, query: { waitSeconds: wait = 0 } }) {
-    const turn = await turnOf(context, caller, agentTurnId);
+  async handle(context, { params: { agentTurnId }, query: { waitSeconds: wait = 0 } }) {
+    const turn = context.client.turn(agentTurnId);
     const view = wait === 0 ? await turn.get() : await endWithin(turn, wait * 1_000);
     return { ...view, terminal: terminalOf(view) };
   },
@@ -62,8 +59,8 @@ const events = route({
   query: z.strictObject({ afterSeq: place.optional() }),
   result: 'events',
   async handle(context, { caller, params: { agentTurnId }, query, header }) {
-    const agentId = await agentOfTurn(context.store, caller, agentTurnId);
-    const afterSeq = await checkSeq(context.store, agentId, header('last-event-id') ?? query.afterSeq);
+    const agentId = await agentOfTurn(context, agentTurnId);
+    const afterSeq = await checkSeq(context.store, { agentId, agentTurnId }, header('last-event-id') ?? query.afterSeq);
     return context.stream(caller, (signal) =>
       logEventsOf(context.client.turn(agentTurnId).events({ afterSeq, signal })),
     );
@@ -79,7 +76,7 @@ const stream = route({
   query: z.strictObject({ cursor: z.string().max(200).optional() }),
   result: 'events',
   async handle(context, { caller, params: { agentTurnId }, query, header }) {
-    const agentId = await agentOfTurn(context.store, caller, agentTurnId);
+    const agentId = await agentOfTurn(context, agentTurnId);
     const cursor = header('last-event-id') ?? query.cursor;
     if (cursor !== undefined) await checkCursor(context.store, { agentId, agentTurnId, cursor });
     return context.stream(caller, (signal) =>
@@ -96,9 +93,9 @@ const transcript = route({
   params: turnParams,
   query: z.strictObject({ after: place.optional(), limit }),
   result: pageOf(transcriptEntrySchema),
-  async handle({ store }, { caller, params: { agentTurnId }, query: { after = 0, limit: most = 100 } }) {
-    await agentOfTurn(store, caller, agentTurnId);
-    const items = (await store.readTranscript(agentTurnId, { after, limit: most })) ?? [];
+  async handle({ store }, { params: { agentTurnId }, query: { after = 0, limit: most = 100 } }) {
+    const items = await store.readTranscript(agentTurnId, { after, limit: most });
+    if (!items) throw new CodedError('turn_not_found', `there is no turn ${agentTurnId} in this store`);
     // A page is so many cards; entries that have none come with them.
     return { items, next: items.length < most ? null : String(items.at(-1)?.seq ?? '') };
   },
@@ -111,8 +108,8 @@ const tree = route({
   summary: 'The call tree: what the turn caused, each call and turn below what made it.',
   params: turnParams,
   result: treeSchema,
-  async handle(context, { caller, params: { agentTurnId } }) {
-    return (await turnOf(context, caller, agentTurnId)).tree();
+  async handle(context, { params: { agentTurnId } }) {
+    return context.client.turn(agentTurnId).tree();
   },
 });
 
@@ -124,8 +121,8 @@ const stall = route({
   params: turnParams,
   query: z.strictObject({ queuedMs: place.optional() }),
   result: z.object({ stall: z.record(z.string(), z.unknown()).nullable() }),
-  async handle(context, { caller, params: { agentTurnId }, query: { queuedMs } }) {
-    const turn = await turnOf(context, caller, agentTurnId);
+  async handle(context, { params: { agentTurnId }, query: { queuedMs } }) {
+    const turn = context.client.turn(agentTurnId);
     return { stall: await turn.stall(queuedMs === undefined ? {} : { queuedMs }) };
   },
 });
@@ -143,7 +140,7 @@ const ending = (name: 'stop' | 'interrupt' | 'rollback', done: string, summary: 
     body: z.strictObject({ reason: z.string().max(1_000).optional() }),
     result: ack('stopped', 'canceled', 'already_ended', 'unknown'),
     async handle(context, { caller, params: { agentTurnId }, body: { reason } }) {
-      return (await turnOf(context, caller, agentTurnId))[name](reason ?? `${done} by ${caller.name}`);
+      return context.client.turn(agentTurnId)[name](reason ?? `${done} by ${caller.name}`);
     },
   });
 
@@ -167,9 +164,9 @@ const steer = route({
   params: turnParams,
   body: z.strictObject({ text: z.string(), key: z.string().optional() }),
   result: ack('accepted', 'stale', 'unknown'),
-  async handle(context, { caller, params: { agentTurnId }, body, header }) {
+  async handle(context, { params: { agentTurnId }, body, header }) {
     const key = body.key ?? header('idempotency-key');
-    return (await turnOf(context, caller, agentTurnId)).steer(body.text, key === undefined ? {} : { key });
+    return context.client.turn(agentTurnId).steer(body.text, key === undefined ? {} : { key });
   },
 });
 
@@ -192,8 +189,8 @@ const report = route({
     },
   }),
   result: ack('applied', 'buffered', 'duplicate', 'stale', 'unknown', 'deferred'),
-  async handle(context, { caller, params: { agentTurnId, callId }, body }) {
-    const turn = await turnOf(context, caller, agentTurnId);
+  async handle(context, { params: { agentTurnId, callId }, body }) {
+    const turn = context.client.turn(agentTurnId);
     // The client checks it, whatever it is.
     return turn.toolResult({ ...body, callId } as Parameters<typeof turn.toolResult>[0]);
   },
@@ -221,7 +218,7 @@ const answer = route({
     const { by } = body;
     if (by !== undefined && by !== caller.name)
       throw new CodedError('permission_denied', `this token answers as ${caller.name}; leave "by" out`);
-    const turn = await turnOf(context, caller, agentTurnId);
+    const turn = context.client.turn(agentTurnId);
     return turn.answer({ ...body, by: caller.name } as Parameters<typeof turn.answer>[0]);
   },
 });
@@ -242,8 +239,8 @@ const budgets = route({
     ),
   }),
   result: z.object({}),
-  async handle(context, { caller, params: { agentTurnId }, body }) {
-    const turn = await turnOf(context, caller, agentTurnId);
+  async handle(context, { params: { agentTurnId }, body }) {
+    const turn = context.client.turn(agentTurnId);
     await turn.setBudgets(body as Parameters<typeof turn.setBudgets>[0]);
     return {};
   },

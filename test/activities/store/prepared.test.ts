@@ -27,7 +27,7 @@ const parents = async () =>
   );
 
 test('rows of one insert keep all their columns, also those that the first of them does not have', async () => {
-  const first = { agent_id: 'a', profile: 'p', created_at: 1 };
+  const first = { agent_id: 'a', profile: 'p', root_agent_id: 'a', created_at: 1 };
   await insertRows(db, 'agents', [first, { ...first, agent_id: 'b', parent_agent_id: 'a' }]);
   await insertRows(db, 'agents', [
     { ...first, agent_id: 'c', parent_agent_id: 'a' },
@@ -37,7 +37,12 @@ test('rows of one insert keep all their columns, also those that the first of th
 });
 
 test('more rows than a statement has values are inserted all the same, and of none nothing', async () => {
-  const agents = Array.from({ length: 20_000 }, (_, at) => ({ agent_id: `${at}`, profile: 'p', created_at: at }));
+  const agents = Array.from({ length: 20_000 }, (_, at) => ({
+    agent_id: `${at}`,
+    profile: 'p',
+    root_agent_id: 'a',
+    created_at: at,
+  }));
   await insertRows(db, 'agents', []);
   await insertRows(db, 'agents', agents);
   expect(await parents()).toHaveLength(agents.length);
@@ -53,7 +58,7 @@ test('a statement that looks at a value while it is built is an error', () => {
   expect(() => ofAge(db, { age: 1 })).toThrow('age is not known while its statement is built');
 });
 
-const agent = { agent_id: 'a', profile: 'p', created_at: 1 };
+const agent = { agent_id: 'a', profile: 'p', root_agent_id: 'a', created_at: 1 };
 
 test('statements of a transaction are taken back with it', async () => {
   const failing = inTransaction(db, async (trx) => {

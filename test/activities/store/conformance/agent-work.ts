@@ -357,9 +357,10 @@ export function describeAgentWork(bench: StoreBench): void {
       await make('stopped');
       await bench.store.setLifecycle(`${prefix}-stopped`, 'stopped', 'test');
       await bench.started(`${prefix}-open`);
+      const within = { agentPrefixes: [`${prefix}-`], anyProfile: true };
       const listed = async (filter: object) => {
-        const agents = await bench.other.listAgents({ agentPrefixes: [prefix], ...filter });
-        expect(await bench.other.countAgents({ agentPrefixes: [prefix], ...filter })).toBe(agents.length);
+        const agents = await bench.other.listAgents(filter, within);
+        expect(await bench.other.countAgents(filter, within)).toBe(agents.length);
         return agents.map(({ agentId }) => agentId.slice(prefix.length + 1));
       };
       expect(await listed({})).toEqual(['blocked', 'external', 'idle', 'open', 'stopped']);

@@ -370,6 +370,7 @@ export function describeChats(bench: StoreBench): void {
       of: session.of,
       chatId: 'c1',
       profile: 'tester',
+      tenant: null,
       messages: ['one', 'two', 'no', 'three', 'four'].map((text, at) => message(text, at + 1)),
       turns: [
         turn(first, 3, ['e1']),

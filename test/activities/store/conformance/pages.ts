@@ -35,14 +35,15 @@ export function describePages(bench: StoreBench): void {
       await bench.started(open);
       const named = `${prefix}of-a-user`;
       await bench.ended(await bench.started(named));
+      const within = { agentPrefixes: [prefix], anyProfile: true };
       const listed = async (filter: AgentFilter) => {
         const found: string[] = [];
         for (let after = ''; ; after = found.at(-1) ?? '') {
-          const page = await bench.other.listAgents({ agentPrefixes: [prefix], ...filter, after, limit: 2 });
+          const page = await bench.other.listAgents({ ...filter, after, limit: 2 }, within);
           found.push(...page.map(({ agentId }) => agentId));
           if (page.length < 2) break;
         }
-        expect(await bench.other.countAgents({ agentPrefixes: [prefix], ...filter })).toBe(found.length);
+        expect(await bench.other.countAgents(filter, within)).toBe(found.length);
         return found;
       };
       const others = [twice, triggered, stopped, open, named];
