@@ -158,6 +158,11 @@ export class AgentClient implements ClientApi {
   }
 
   #turn<Output extends object>(id: string, ack?: TurnHandle['ack']): TurnHandle<Output> {
-    return new StoredTurn<Output>({ ...this.#options, store: this.#store }, this.#workflows, id, ack);
+    return new StoredTurn<Output>(
+      { ...this.#options, facts: this.#options.store, store: this.#store },
+      this.#workflows,
+      id,
+      ack,
+    );
   }
 }

@@ -35,7 +35,7 @@ import type {
 import { readCallTree } from './call-tree.ts';
 import { followEvents } from './event-tail.ts';
 import { noTurn } from './no-turn.ts';
-import { findStall, type Stall } from './stalls.ts';
+import { findStall, type Stall, type StallReader } from './stalls.ts';
 import type { StreamPart } from './stream-parts.ts';
 import { everyEntry } from './transcript-pages.ts';
 import { followStream } from './turn-stream.ts';
@@ -59,7 +59,10 @@ export type ApproverCheck = (by: string | undefined, approval: ApprovalView) => 
 
 /** What the handle of a turn is made of. */
 export interface StoredTurnOptions {
+  /** What the caller sees of the store. */
   readonly store: ClientStore;
+  /** What the agent of a turn is at, also where the caller sees no more of the agent than this turn. */
+  readonly facts: StallReader;
   readonly temporal: Client;
   readonly verifyApprover?: ApproverCheck;
 }
@@ -69,12 +72,13 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
   readonly id: string;
   readonly ack: EnqueueAck | undefined;
   readonly #store: ClientStore;
+  readonly #facts: StallReader;
   readonly #temporal: Client;
   readonly #workflows: TurnWorkflows;
   readonly #verifyApprover: ApproverCheck | undefined;
 
   constructor(
-    { store, temporal, verifyApprover }: StoredTurnOptions,
+    { store, facts, temporal, verifyApprover }: StoredTurnOptions,
     workflows: TurnWorkflows,
     id: string,
     ack?: EnqueueAck,
@@ -82,6 +86,7 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     this.id = id;
     this.ack = ack;
     this.#store = store;
+    this.#facts = facts;
     this.#temporal = temporal;
     this.#workflows = workflows;
     this.#verifyApprover = verifyApprover;
@@ -109,8 +114,9 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     }
   }
 
-  stall({ queuedMs }: StallOptions = {}): Promise<Stall | null> {
-    return findStall(this.#store, this.#temporal, this.id, queuedMs);
+  async stall({ queuedMs }: StallOptions = {}): Promise<Stall | null> {
+    if ((await this.#store.getTurnStatus(this.id)) === null) return null;
+    return findStall(this.#facts, this.#temporal, this.id, queuedMs);
   }
 
   async tree(): Promise<TurnNode> {

@@ -6,7 +6,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { WakeDelivery } from '../../workflows/contract/agent-work.ts';
-import { agentIdFor, type Border, seesAll } from '../../workflows/contract/border.ts';
+import { agentIdFor, type Border, mayName, seesAll } from '../../workflows/contract/border.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Named } from './reads/border.ts';
@@ -55,11 +55,18 @@ class View {
     return isSeen;
   }
 
+  /** Whether the agent is in view. One that is not there may be, if the caller could make it. Errors: `agent_not_found` for all others. */
+  async hasAgent(agentId: string): Promise<boolean> {
+    if (await this.has({ agentId })) return true;
+    if (mayName(this.#border, agentId)) return false;
+    throw agentNotFound(agentId);
+  }
+
   /** A method about an agent, which it is told first; `unknown` answers for one that is out of view. */
   agent<Rest extends unknown[], R>(method: (agentId: string, ...rest: Rest) => Promise<R>, unknown: Answer<R>) {
     return async (name: string, ...rest: Rest): Promise<R> => {
       const agentId = this.idOf(name);
-      return (await this.has({ agentId })) ? method(agentId, ...rest) : unknown(agentId);
+      return (await this.hasAgent(agentId)) ? method(agentId, ...rest) : unknown(agentId);
     };
   }
 
@@ -117,7 +124,8 @@ const ofTurns = (store: Unbordered, view: View, border: Border) => ({
   readEvents: async (asked: Parameters<ClientStore['readEvents']>[0]) => {
     const filter = view.query(asked);
     const { agentId, agentTurnId } = filter;
-    return (await view.has(agentTurnId === undefined ? { agentId } : { agentTurnId })) ? store.readEvents(filter) : [];
+    const isSeen = agentTurnId === undefined ? view.hasAgent(agentId) : view.has({ agentTurnId });
+    return (await isSeen) ? store.readEvents(filter) : [];
   },
   listApprovals: (...[filter]: Parameters<ClientStore['listApprovals']>) =>
     store.listApprovals(view.query(filter), border),

@@ -5,6 +5,11 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { StreamPart } from '../stream-parts.ts';
 import type { ServerSentEvent } from './event-stream.ts';
 
+/** Refuses to follow an agent that is out of view: it would be waited for for ever. Errors: `agent_not_found`. */
+export async function demandInView(store: Pick<ReadStore, 'getAgent'>, agentId: string): Promise<void> {
+  await store.getAgent(agentId);
+}
+
 /** Events with their `seq` as id. */
 export async function* logEventsOf(events: AsyncIterable<AgentEvent>): AsyncGenerator<ServerSentEvent, void> {
   for await (const event of events) yield { id: String(event.seq), event: event.type, data: event };

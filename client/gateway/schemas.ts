@@ -61,11 +61,12 @@ export const behindId = madeId;
 
 const json = z.unknown().openapi({ description: 'Any JSON.' });
 const object = z.record(z.string(), z.unknown());
-/** A time that goes out, epoch ms. */
+/** Whose something is. */
 export const tenantSchema = z
   .string()
   .nullable()
   .openapi({ description: 'Whose it is; null for one of the operators.' });
+/** A time that goes out, epoch ms. */
 export const storeTime = z.int().openapi({ description: 'Epoch ms by the clock of the store.' });
 
 /** An error: RFC 9457. */

@@ -6,7 +6,7 @@ import type { AgentFilter } from '../../../workflows/contract/views.ts';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { agentSchema, agentSummarySchema } from '../agent-schemas.ts';
-import { checkSeq, logEventsOf } from '../events.ts';
+import { checkSeq, demandInView, logEventsOf } from '../events.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -204,6 +204,7 @@ const events = route({
   query: z.strictObject({ afterSeq: place.optional() }),
   result: 'events',
   async handle(context, { caller, params: { agentId }, query, header }) {
+    await demandInView(context.store, agentId);
     const afterSeq = await checkSeq(context.store, { agentId }, header('last-event-id') ?? query.afterSeq);
     return context.stream(caller, (signal) => logEventsOf(context.client.agent(agentId).events({ afterSeq, signal })));
   },

@@ -16,7 +16,7 @@ import {
   newMessageBody,
   sentSchema,
 } from '../chat-schemas.ts';
-import { streamPartsOf } from '../events.ts';
+import { demandInView, streamPartsOf } from '../events.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import { agentParams, behindId, limit, pageOf, place } from '../schemas.ts';
 
@@ -133,6 +133,7 @@ const stream = route({
   async handle(context, { caller, params, query, header }) {
     const chat = chatOf(context, params);
     const cursor = header('last-event-id') ?? query.cursor;
+    await demandInView(context.store, chat.agent.id);
     await checkSessionCursor(context.store, { agentId: chat.agent.id, cursor });
     return context.stream(caller, (signal) =>
       streamPartsOf(chat.stream({ signal, ...(cursor === undefined ? {} : { cursor }) })),

@@ -130,17 +130,16 @@ describe('who calls', () => {
     expectProblem(await ask('POST', `${agent}/stop`, {}), 404, 'agent_not_found');
     expectProblem(await ask('POST', `${agent}/wake`, { reason: 'x' }), 404, 'agent_not_found');
     expectProblem(await ask('DELETE', `${agent}/timers/timer_0`), 404, 'agent_not_found');
-    for (const path of [
-      turn,
-      `${turn}/events`,
-      `${turn}/stream`,
-      `${turn}/transcript`,
-      `${turn}/tree`,
-      `${turn}/stall`,
-    ])
+    for (const path of [turn, `${turn}/events`, `${turn}/stream`, `${turn}/transcript`, `${turn}/tree`])
       expectProblem(await ask('GET', path), 404, 'turn_not_found');
-    for (const path of ['stop', 'interrupt', 'rollback', 'steer', 'approvals', 'tool-results/c'])
-      expectProblem(await ask('POST', `${turn}/${path}`, path === 'steer' ? { text: 'x' } : {}), 404, 'turn_not_found');
+    expect((await ask('GET', `${turn}/stall`)).json).toEqual({ stall: null });
+    const said = {
+      steer: { text: 'x' },
+      approvals: { callId: 'c', decision: 'approved' },
+      'tool-results/c': { status: 'success' },
+    };
+    for (const [path, body] of Object.entries({ stop: {}, interrupt: {}, rollback: {}, ...said }))
+      expect((await ask('POST', `${turn}/${path}`, body)).json).toMatchObject({ ack: 'unknown' });
     expect(await harness.store.getTurn(other.agentTurnId)).toMatchObject({ status: 'dispatched' });
     const foreign = (await harness.store.getTurn(other.agentTurnId))?.outputBoxId ?? '';
     // What is refused does not tell that there is such a thing.
@@ -152,7 +151,7 @@ describe('who calls', () => {
     expect((await gateway.call('GET', `/v1/cards/${card}`)).status).toBe(200);
     const cards = { expectedBoxId: 'b', cardIds: [card] };
     expectProblem(await ask('PUT', `/v1/agents/${own.agentId}/boxes`, cards), 422, 'box_unavailable');
-    expectProblem(await ask('GET', `/v1/boxes/${foreign}`), 422, 'box_unavailable');
+    expectProblem(await ask('GET', `/v1/boxes/${foreign}`), 404, 'not_found');
     const request = { instruction: 'x', profile: 'tester', outputBoxId: foreign };
     expectProblem(await ask('POST', `/v1/agents/team-${v7()}/turns`, request), 422, 'box_unavailable');
   });
