@@ -7,6 +7,8 @@ import { clientCommands } from '../client/cli/client-commands.ts';
 import { completionCommand } from '../client/cli/completion.ts';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
 import { visibleIo } from '../client/cli/visible.ts';
+import { checkedTenant } from '../workflows/contract/border.ts';
+import type { ClientStore, Store } from '../workflows/contract/store.ts';
 import { packageManifest } from './commands/package-root.ts';
 import { checkCommands, type ProcessActions, processCommands } from './commands/process-commands.ts';
 import { openExistingStore, type Settings, settingsOf } from './commands/settings.ts';
@@ -48,17 +50,22 @@ function clientEnvironment(config: () => Config, { io, terminal, interruption }:
         await connection.close();
       }
     },
-    openStore: async (options) => openExistingStore(settings(options)),
+    openStore: async (options) => ofTenant(await openExistingStore(settings(options)), settings(options)),
     openClient: (options) => openClient(settings(options)),
     writeJournals: async (store, session, options) =>
       (await import('./commands/journals.ts')).writeJournals(settings(options), store, session),
   };
 }
 
+/** The store as the tenant has it, if there is one. Errors: `invalid_request` for a name that is none. */
+const ofTenant = (store: Store, { tenant }: Settings): ClientStore =>
+  tenant === undefined ? store : store.within({ tenant: checkedTenant(tenant), anyProfile: true });
+
 async function openClient(settings: Settings): Promise<OpenedClient> {
   const { connectTo } = await import('./connected-client.ts');
   const client = await connectTo(settings, openExistingStore);
-  return { client, close: () => client.close() };
+  const { tenant } = settings;
+  return { client: tenant === undefined ? client : client.forTenant(tenant), close: () => client.close() };
 }
 
 const processActions = (config: () => Config, io: CliIo): ProcessActions => ({

@@ -10,6 +10,7 @@ import type { ModelOptions } from '../activities/llm/openai.ts';
 import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/connections.ts';
 import type { TemporalCredentials } from '../client/connect.ts';
 import { SIGNING_KEY_BYTES } from '../client/gateway/callback-tokens.ts';
+import { TENANT_PATTERN } from '../workflows/contract/border.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
 import { LOG_FORMATS, type LogFormat } from './log-format.ts';
@@ -61,6 +62,10 @@ const environmentSchema = z.object({
   AGENTTURN_GATEWAY_TOKEN: z.string().min(16, { error: 'must have at least 16 characters' }).optional(),
   AGENTTURN_GATEWAY_TOKENS: z.string().min(1).optional(),
   AGENTTURN_GATEWAY_WEBHOOKS: z.string().min(1).optional(),
+  AGENTTURN_TENANT: z
+    .string()
+    .regex(TENANT_PATTERN, { error: `must be a name as ${TENANT_PATTERN}` })
+    .optional(),
   AGENTTURN_GATEWAY_URL: webUrl.optional(),
   AGENTTURN_SIGNING_KEY: signingKeys.optional(),
   OPENAI_API_KEY: z.string().min(1).optional(),
@@ -82,6 +87,8 @@ export interface Config {
   readonly storeUrl: string | undefined;
   /** How a PostgreSQL store is reached. */
   readonly storeAccess: StoreAccess;
+  /** The tenant that commands of a client act for; undefined for all there is. */
+  readonly tenant: string | undefined;
   /** The path of the module with the app; undefined when the environment names none. */
   readonly appModule: string | undefined;
   /** The targets that a worker serves unless its command names others. */
@@ -134,6 +141,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   return {
     storeUrl: vars.AGENTTURN_STORE,
     storeAccess: storeAccess(vars),
+    tenant: vars.AGENTTURN_TENANT,
     appModule: vars.AGENTTURN_APP,
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
     supervisor: vars.AGENTTURN_SUPERVISOR,

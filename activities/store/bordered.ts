@@ -195,10 +195,7 @@ function ofOperators(store: Unbordered, border: Border) {
       demand();
       return store.listProfiles();
     },
-    identity: async () => {
-      demand();
-      return store.identity();
-    },
+    identity: () => store.identity(),
     violations: async (limit?: number) => {
       demand();
       return store.violations(limit);

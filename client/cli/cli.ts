@@ -17,10 +17,12 @@ import { fail, UsageError } from './failure.ts';
 /** What a builder of commands works with. */
 export interface Cli {
   readonly program: Command;
-  /** Adds a command with the options that every command takes, to the program or to a command of it. */
+  /** Adds a command with the options that every command of a client takes, to the program or to a command of it. */
   command(parent: Command, usage: string, description: string): Command;
   /** As `command`, for one that asks the store alone: an option about a Temporal server would say nothing to it. */
   storeCommand(parent: Command, usage: string, description: string): Command;
+  /** As `command`, for one that runs a part of the installation, or looks after all of it: it is for no tenant. */
+  processCommand(parent: Command, usage: string, description: string): Command;
   /** Runs the body of a command, reports its failure and keeps its exit code. */
   run(options: CommonOptions, body: () => Promise<number>): Promise<void>;
 }
@@ -46,6 +48,7 @@ export async function runCli(
     program,
     command: addCommand,
     storeCommand: addStoreCommand,
+    processCommand: addProcessCommand,
     run: async (options, body) => {
       exitCode = await body().catch((error: unknown) => fail(io, options, error));
     },
@@ -79,14 +82,20 @@ const newProgram = (version: string, io: CliIo): Command =>
     });
 
 /** An option that every command takes is unknown where it stands before the command. */
-const MISPLACED = /unknown option '--(store|temporal|namespace|json|debug)'/;
+const MISPLACED = /unknown option '--(store|temporal|namespace|tenant|json|debug)'/;
 
 /** The command as it is typed, without the program. */
 const typed = (command: Command): string =>
   command.parent?.parent ? `${typed(command.parent)} ${command.name()}` : command.name();
 
 const addCommand: Cli['command'] = (parent, usage, description) =>
-  addStoreCommand(parent, usage, description)
+  forTenant(addProcessCommand(parent, usage, description));
+
+const forTenant = (command: Command): Command =>
+  command.option('--tenant <name>', 'what it is for: the agents of this tenant, and no others (AGENTTURN_TENANT)');
+
+const addProcessCommand: Cli['processCommand'] = (parent, usage, description) =>
+  withStore(parent, usage, description)
     .configureOutput({ outputError: (text, write) => write(text) })
     .option(
       '--temporal <address>',
@@ -97,7 +106,10 @@ const addCommand: Cli['command'] = (parent, usage, description) =>
 /** An option of other commands that this one would not look at. */
 const UNUSED = /unknown option '--(temporal|namespace)'/;
 
-const addStoreCommand: Cli['storeCommand'] = (parent, usage, description) => {
+const addStoreCommand: Cli['storeCommand'] = (parent, usage, description) =>
+  forTenant(withStore(parent, usage, description));
+
+const withStore: Cli['storeCommand'] = (parent, usage, description) => {
   const command = parent.command(usage);
   return command
     .description(description)

@@ -30,6 +30,7 @@ export interface CommonOptions {
   readonly store?: string;
   readonly temporal?: string;
   readonly namespace?: string;
+  readonly tenant?: string;
   readonly json?: boolean;
   readonly debug?: boolean;
 }

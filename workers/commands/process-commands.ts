@@ -120,7 +120,7 @@ export interface ProcessActions {
 /** Adds `init`, `dev`, `worker`, `gateway`, `demo` and the hidden worker of the demo. */
 export const processCommands =
   (actions: ProcessActions): CommandBuilder =>
-  ({ program, command, run }) => {
+  ({ program, processCommand: command, run }) => {
     const app = ['--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)'] as const;
     const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
     const logged = (of: Command): Command =>
@@ -179,7 +179,7 @@ export const processCommands =
       .action((name: string, options: Omit<GatewayTokenOptions, 'name'>) =>
         run(options, () => actions.gatewayToken({ ...options, name })),
       );
-    addWebhookCommands(served, { command, run }, actions);
+    addWebhookCommands(served, { processCommand: command, run }, actions);
     command(program, 'demo [question]', 'Let an agent answer a question about a folder of documents.')
       .option('--dir <path>', 'the folder (default: the documentation of this project)')
       .option('--crash', 'kill the worker in the middle of the turn and start another')
@@ -200,7 +200,7 @@ export const processCommands =
 /** Adds the commands of `gateway` that are about webhooks. */
 function addWebhookCommands(
   served: Command,
-  { command, run }: Pick<Cli, 'command' | 'run'>,
+  { processCommand: command, run }: Pick<Cli, 'processCommand' | 'run'>,
   actions: Pick<ProcessActions, 'gatewayWebhook' | 'gatewayWebhooks'>,
 ): void {
   const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
@@ -224,7 +224,7 @@ function addWebhookCommands(
 /** Adds `recover`, `doctor` and `verify`, which are listed last. */
 export const checkCommands =
   (actions: Pick<ProcessActions, 'recover' | 'doctor' | 'verify'>): CommandBuilder =>
-  ({ program, command, run }) => {
+  ({ program, processCommand: command, run }) => {
     command(
       program,
       'recover',

@@ -26,6 +26,8 @@ export interface Settings {
   readonly temporal: TemporalConfig | undefined;
   /** The namespace by option, or else by the environment, or else `default`. */
   readonly namespace: string;
+  /** The tenant that a client acts for, by option or by the environment; undefined for all there is. */
+  readonly tenant: string | undefined;
 }
 
 /** The settings of a command; an option counts more than the environment. */
@@ -42,6 +44,7 @@ export function settingsOf(config: Config, options: CommonOptions & { readonly d
     dataDir,
     temporal: address === undefined ? undefined : { address, namespace, credentials },
     namespace,
+    tenant: options.tenant ?? config.tenant,
   };
 }
 

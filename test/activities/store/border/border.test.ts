@@ -98,7 +98,8 @@ const CALLS: { readonly [Method in keyof ClientStore]: (store: ClientStore, of: 
     }),
   ],
   listProfiles: (store) => [store.listProfiles()],
-  identity: (store) => [store.identity()],
+  // Which store it is; no gateway tells it.
+  identity: () => [],
   violations: (store) => [store.violations()],
   violationPages: (store) => [(async () => Array.fromAsync(store.violationPages()))()],
   writeInstructionCard: () => [],
