@@ -69,7 +69,7 @@ const numbers = (count: number): string =>
   `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})`;
 
 const idleAgentRows = (): readonly string[] => [
-  `insert into agents (agent_id, profile, created_at) ${numbers(IDLE_AGENTS)} select 'idle-' || i, '${PROFILE}', 0 from n`,
+  `insert into agents (agent_id, root_agent_id, profile, created_at) ${numbers(IDLE_AGENTS)} select 'idle-' || i, 'idle-' || i, '${PROFILE}', 0 from n`,
   `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, active_agent_turn_id, output_box_id, waiting_tool_count,
      resume_deadline, accept_seq, event_seq, updated_at, recorded_at)
      ${numbers(IDLE_AGENTS)} select 'idle-' || i, 'idle', 'asleep', 1, null, null, 0, null, 1, 0, 0, 0 from n`,

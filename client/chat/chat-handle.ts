@@ -62,7 +62,8 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
   }
 
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
-    const { store, of, profile, turn } = this.#options;
+    const { store, journal, of, profile, turn } = this.#options;
+    await journal?.demandWritable(this.agent.id, message.sessionId);
     const sent = await store.sendMessage({ agentId: of, message, ...checkedDelivery({ policy, profile }) });
     if (sent.kind === 'refused') throw new CodedError(sent.code, sent.message);
     await this.#carryOn(sent);

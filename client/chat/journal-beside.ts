@@ -6,5 +6,6 @@ import type { SessionJournal } from '../../workflows/contract/journal.ts';
  * writes what is missing, the worker of the turn at the latest, which waits until it can (C9). `failed` is told why.
  */
 export const journalBeside = (journal: SessionJournal, failed?: (error: unknown) => void): SessionJournal => ({
+  demandWritable: (agentId, sessionId) => journal.demandWritable(agentId, sessionId),
   record: (agentId) => journal.record(agentId).catch((error: unknown) => failed?.(error)),
 });

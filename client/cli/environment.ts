@@ -77,7 +77,7 @@ export interface CliEnvironment {
     store: ClientStore,
     session: SessionView | undefined,
     options: CommonOptions,
-  ): Promise<{ readonly folder: string; readonly sessions: number }>;
+  ): Promise<{ readonly folder: string; readonly sessions: number; readonly kept: readonly string[] }>;
   /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */
   interruption(): AbortSignal;
 }

@@ -46,9 +46,10 @@ export async function rebuildJournals(
   try {
     const session = agentId === undefined ? undefined : await store.getSession(agentId);
     if (session === null) throw noAgent(agentId ?? '');
-    const { folder, sessions } = await writeJournals(store, session, options);
-    if (options.json) io.out(JSON.stringify({ journal: folder, sessions }));
+    const { folder, sessions, kept } = await writeJournals(store, session, options);
+    if (options.json) io.out(JSON.stringify({ journal: folder, sessions, kept }));
     else io.out(`${sessions} ${sessions === 1 ? 'journal' : 'journals'} written in ${folder}`);
+    for (const path of kept) io.err(`what was there before, and says something else, is kept as ${path}`);
     return 0;
   } finally {
     await store.close();

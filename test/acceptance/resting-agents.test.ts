@@ -146,7 +146,7 @@ async function addAgents(storeUrl: string, count: number): Promise<void> {
   const numbers = db.numbers(1, count);
   const id = `'resting-' || ${db.padded('i', 8)}`;
   await db.execute(
-    `insert into agents (agent_id, profile, created_at) ${numbers.with} select ${id}, 'tester', 1 from ${numbers.from}`,
+    `insert into agents (agent_id, root_agent_id, profile, created_at) ${numbers.with} select ${id}, ${id}, 'tester', 1 from ${numbers.from}`,
   );
   await db.execute(
     `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, waiting_tool_count, accept_seq, event_seq, updated_at, recorded_at)

@@ -2,6 +2,7 @@
  * `npm run fuzz`: schemathesis sends thousands of requests, most of them malformed, to all routes of a gateway that its OpenAPI document names: with
  * no token, with each scope alone, with all of them, and with all of them for an agent and a turn that there are. Every answer is checked
  * (checks.py), and nothing may have happened by what was refused. It takes some minutes, needs Python 3, and ends with 1 when anything was wrong.
+ * With `--tenants` it is the border between two tenants that is tried (tenants.ts).
  */
 import { type ExecFileException, execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
@@ -14,6 +15,7 @@ import { AgentHttpClient } from '../../client/http/http-client.ts';
 import { defaultCacheDir } from '../../workers/temporal/binary.ts';
 import { FAILURES } from '../../workflows/protocol/failures.ts';
 import { startCli } from '../client/cli/processes.ts';
+import { tenantsHold } from './tenants.ts';
 
 const run = promisify(execFile);
 const HERE = fileURLToPath(new URL('.', import.meta.url));
@@ -128,4 +130,4 @@ async function main(): Promise<boolean> {
   }
 }
 
-process.exit((await main()) ? 0 : 1);
+process.exit((await (process.argv.includes('--tenants') ? tenantsHold() : main())) ? 0 : 1);

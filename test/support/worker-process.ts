@@ -89,6 +89,7 @@ function dyingJournal(
   const journal = new FolderJournal(folder, store);
   let records = 0;
   return {
+    demandWritable: (agentId, sessionId) => journal.demandWritable(agentId, sessionId),
     record(agentId) {
       records += 1;
       if (records === dieBefore) process.kill(process.pid, 'SIGKILL');

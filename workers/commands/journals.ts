@@ -25,12 +25,14 @@ export async function writeJournals(
   settings: Settings,
   store: ClientStore,
   only: SessionView | undefined,
-): Promise<{ readonly folder: string; readonly sessions: number }> {
+): Promise<{ readonly folder: string; readonly sessions: number; readonly kept: readonly string[] }> {
   const journal = new FolderJournal(journalFolder(settings), store);
   let sessions = 0;
+  const kept: string[] = [];
   for await (const session of only ? [only] : everySession(store, {})) {
-    await journal.rebuild(session);
+    const before = await journal.rebuild(session);
+    if (before !== null) kept.push(before);
     sessions += 1;
   }
-  return { folder: journal.folder, sessions };
+  return { folder: journal.folder, sessions, kept };
 }

@@ -92,6 +92,7 @@ export interface InitOptions extends Pick<CommonOptions, 'json' | 'debug'> {
 export interface RecoverOptions extends CommonOptions {
   /** The folder with the journals. */
   readonly journal?: string;
+  readonly upToDamage?: boolean;
   readonly dataDir?: string;
 }
 
@@ -231,6 +232,10 @@ export const checkCommands =
       'Close what the journals of chat sessions have left open, and write sessions that the store has lost.',
     )
       .option('--journal <folder>', 'folder with the journals (AGENTTURN_JOURNAL; default: the data folder)')
+      .option(
+        '--up-to-damage',
+        'of a journal with a line that cannot be read, take the lines before it; the file is kept',
+      )
       .option('--data-dir <path>', 'folder for all data (default: .agentturn)')
       .action((options: RecoverOptions) => run(options, () => actions.recover(options)));
     command(

@@ -27,7 +27,13 @@ export function recoverCommand(config: Config, io: CliIo, options: RecoverOption
     await refuseOthers(temporal.client, store, settings);
     const journal = new FolderJournal(journalFolder(settings, options.journal), store);
     const workflows = new TurnWorkflows(temporal.client, store, journal);
-    const recovery = await recover({ journal, store, temporal: temporal.client, workflows });
+    const recovery = await recover({
+      journal,
+      store,
+      temporal: temporal.client,
+      workflows,
+      options: { upToDamage: options.upToDamage },
+    });
     if (options.json) io.out(JSON.stringify({ journal: journal.folder, ...recovery }));
     else {
       for (const line of recoveryLines(recovery)) io.out(line);

@@ -42,7 +42,8 @@ export async function readCheckpoint(folder: string, sessionId: string): Promise
 }
 
 /** Writes a checkpoint in the place of the one before. */
-export const writeCheckpoint = (folder: string, checkpoint: JournalCheckpoint): Promise<void> =>
-  replaceFile(sessionPath(folder, checkpoint.sessionId, 'checkpoints'), async (file) => {
+export async function writeCheckpoint(folder: string, checkpoint: JournalCheckpoint): Promise<void> {
+  await replaceFile(sessionPath(folder, checkpoint.sessionId, 'checkpoints'), async (file) => {
     await file.writeFile(`${JSON.stringify(checkpoint)}\n`);
   });
+}

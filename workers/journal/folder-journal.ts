@@ -5,7 +5,8 @@
  * 1. In this order: lines are appended, the file is on disk, the checkpoint says so. A process may end at any point, and the next one goes on from
  *    the last whole line.
  * 2. A journal says the log of one store. That of another store is written anew once the store has what it says (C10), and never mixed.
- * 3. A journal is made, and made anew, in one step: there is no moment at which it is not there, or has a part of its lines.
+ * 3. What a journal says is never overwritten: a file whose lines are not those of the new one is kept beside it.
+ * 4. A journal is made, and made anew, in one step: there is no moment at which it is not there, or has a part of its lines.
  */
 import { existsSync } from 'node:fs';
 import { readdir, unlink } from 'node:fs/promises';
@@ -53,8 +54,22 @@ export class FolderJournal implements SessionJournal {
     if (session) await this.#writing(session, (storeId) => this.#bringUp(session, storeId));
   }
 
-  /** Writes the journal of a session anew from the store. Errors: `journal_unavailable`, those of the store. */
-  rebuild(session: SessionView): Promise<void> {
+  async demandWritable(agentId: string, sessionId: string = agentId): Promise<void> {
+    const session = await this.#store.getSession(agentId);
+    const id = session?.sessionId ?? sessionId;
+    await mapped(sessionPath(this.folder, id), async () => {
+      if (!session) return demandNone(this.folder, id);
+      const standing = await standingOf(this.folder, session);
+      const { storeId } = await this.#store.identity();
+      if (standing && standing.header.storeId !== storeId) await this.#demandRestored(session);
+    });
+  }
+
+  /**
+   * Writes the journal of a session anew from the store. What was there and says anything else is kept beside it, under the path that is returned.
+   * Errors: `journal_unavailable`, those of the store.
+   */
+  rebuild(session: SessionView): Promise<string | null> {
     return this.#writing(session, (storeId) => this.#writeAnew(session, storeId));
   }
 
@@ -72,11 +87,11 @@ export class FolderJournal implements SessionJournal {
     });
   }
 
-  async #writing(session: SessionView, body: (storeId: string) => Promise<void>): Promise<void> {
+  async #writing<T>(session: SessionView, body: (storeId: string) => Promise<T>): Promise<T> {
     const { storeId } = await this.#store.identity();
-    await mapped(sessionPath(this.folder, session.sessionId), async () => {
+    return mapped(sessionPath(this.folder, session.sessionId), async () => {
       await this.#makeFolders();
-      await withLock(this.folder, session.sessionId, () => body(storeId));
+      return withLock(this.folder, session.sessionId, () => body(storeId));
     });
   }
 
@@ -92,7 +107,7 @@ export class FolderJournal implements SessionJournal {
     const standing = await standingOf(this.folder, session);
     if (standing?.header.storeId === storeId) return this.#append(session, standing);
     if (standing) await this.#demandRestored(session);
-    return this.#writeAnew(session, storeId);
+    await this.#writeAnew(session, storeId);
   }
 
   async #append({ agentId, sessionId }: SessionView, { checkpoint, isKept, isTorn }: Standing): Promise<void> {
@@ -114,7 +129,7 @@ export class FolderJournal implements SessionJournal {
     if (now.lastSeq > checkpoint.lastSeq || !isKept) await writeCheckpoint(this.folder, now);
   }
 
-  async #writeAnew(session: SessionView, storeId: string): Promise<void> {
+  async #writeAnew(session: SessionView, storeId: string): Promise<string | null> {
     const { agentId, sessionId, of, chatId, profile, createdAt: at } = session;
     const tenant = session.tenant === null ? {} : { tenant: session.tenant };
     const path = sessionPath(this.folder, sessionId);
@@ -135,15 +150,20 @@ export class FolderJournal implements SessionJournal {
       at,
     };
     let now = beginning(header, Buffer.byteLength(lineText(header)));
-    await replaceFile(path, async (file) => {
-      await file.appendFile(lineText(header));
-      for await (const { lines, through } of this.#pages(agentId, 0, path)) {
-        const text = lines.map(lineText).join('');
-        await file.appendFile(text);
-        now = { ...lines.reduce(advanced, now), cursor: through, offset: now.offset + Buffer.byteLength(text) };
-      }
-    });
+    const kept = await replaceFile(
+      path,
+      async (file) => {
+        await file.appendFile(lineText(header));
+        for await (const { lines, through } of this.#pages(agentId, 0, path)) {
+          const text = lines.map(lineText).join('');
+          await file.appendFile(text);
+          now = { ...lines.reduce(advanced, now), cursor: through, offset: now.offset + Buffer.byteLength(text) };
+        }
+      },
+      { keeping: true },
+    );
     await writeCheckpoint(this.folder, now);
+    return kept;
   }
 
   /** What the log says behind an event, page by page. Errors: `journal_corrupt` where the log ends before it. */
@@ -176,6 +196,18 @@ export class FolderJournal implements SessionJournal {
     } finally {
       await reader.close();
     }
+  }
+}
+
+/** Refuses a session that the store does not have and a journal has: begun anew, it would have nothing of what the journal says. Errors: `journal_corrupt`. */
+async function demandNone(folder: string, sessionId: string): Promise<void> {
+  const reader = await SessionReader.open(folder, sessionId);
+  if (!reader) return;
+  try {
+    if ((await reader.size()) > 0)
+      throw corrupt(reader.path, 'it is of a session that the store does not have, and it was not restored from it');
+  } finally {
+    await reader.close();
   }
 }
 

@@ -1,6 +1,7 @@
 /** What a journal says of a session, put together so that a store which has lost the session can write it anew (C10). */
 import type { BeginningLine, JournalLine, SessionLine, TerminalLine } from '../../workflows/chat/journal.ts';
 import type { RestoredMessage, RestoredSession, RestoredTurn } from '../../workflows/contract/chat.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import { corrupt, SessionReader } from './session-file.ts';
 
 /** Why a turn was closed that nothing works on any more. */
@@ -14,15 +15,29 @@ export interface JournaledSession {
   readonly openTurnId: string | null;
 }
 
+/** How far a recovery goes. */
+export interface RecoveryOptions {
+  /** Takes the lines before one that cannot be read, and leaves the rest out; without it such a journal is not recovered. */
+  readonly upToDamage?: boolean | undefined;
+}
+
 /** Reads a whole journal. Errors: `journal_corrupt`, also for a session that has no journal. */
-export async function readHistory(folder: string, sessionId: string): Promise<JournaledSession> {
+export async function readHistory(
+  folder: string,
+  sessionId: string,
+  { upToDamage = false }: RecoveryOptions = {},
+): Promise<JournaledSession> {
   const reader = await SessionReader.open(folder, sessionId);
   if (!reader) throw corrupt(sessionId, 'the session has no journal');
   try {
     const first = await reader.first();
     if (!first) throw corrupt(reader.path, 'line 1 cannot be read: it is torn');
     const history = new History();
-    for await (const { line } of reader.lines(first.end, { place: 2, tornToo: true })) history.add(line);
+    try {
+      for await (const { line } of reader.lines(first.end, { place: 2, tornToo: true })) history.add(line);
+    } catch (error) {
+      if (!upToDamage || !(error instanceof CodedError) || error.code !== 'journal_corrupt') throw error;
+    }
     return history.of(first.line);
   } finally {
     await reader.close();
@@ -97,6 +112,8 @@ const endedTurn = (line: TerminalLine, messagesBefore: number): RestoredTurn => 
   agentTurnId: line.turnId,
   turnEpoch: line.epoch,
   eventIds: line.eventIds,
+  traceId: line.traceId,
+  correlationId: line.correlationId,
   status: line.outcome,
   errorCode: line.failure?.code ?? null,
   reason: line.failure?.reason ?? null,
@@ -105,11 +122,13 @@ const endedTurn = (line: TerminalLine, messagesBefore: number): RestoredTurn => 
 });
 
 /** What it was steered by it may not have been told, and makes the next turn. */
-const closedTurn = ({ turnId, epoch, eventIds, messagesBefore }: BegunTurn): RestoredTurn => ({
+const closedTurn = ({ turnId, epoch, eventIds, traceId, correlationId, messagesBefore }: BegunTurn): RestoredTurn => ({
   messagesBefore,
   agentTurnId: turnId,
   turnEpoch: epoch,
   eventIds,
+  traceId,
+  correlationId,
   status: 'failed',
   errorCode: 'report_missing',
   reason: RECOVERED,

@@ -40,6 +40,8 @@ export const journalLineSchema: z.ZodType<JournalLine> = z.discriminatedUnion('t
     type: z.literal('turn'),
     turnId: z.string().min(1),
     epoch: z.int().positive(),
+    traceId: z.string(),
+    correlationId: z.string(),
     contextHash: z.string(),
     eventIds: ids,
   }),

@@ -18,7 +18,7 @@ import type { Termination } from '../../workflows/protocol/turn.ts';
 import { workflowFacts } from '../supervision/facts.ts';
 import { sideBySide } from '../supervision/side-by-side.ts';
 import type { FolderJournal } from './folder-journal.ts';
-import { RECOVERED, readHistory } from './history.ts';
+import { RECOVERED, type RecoveryOptions, readHistory } from './history.ts';
 import { corrupt, SessionReader } from './session-file.ts';
 
 /** What a recovery works with. */
@@ -28,6 +28,7 @@ export interface RecoveryDeps {
   readonly temporal: Client;
   /** With the same journal: it has the end of a turn before the next one starts. */
   readonly workflows: TurnWorkflows;
+  readonly options?: RecoveryOptions;
 }
 
 /** What was done about a session. */
@@ -82,11 +83,23 @@ async function recoverSession(deps: RecoveryDeps, sessionId: string): Promise<Re
   const agentId = await agentOf(journal.folder, sessionId);
   const written = (await store.getSession(agentId)) === null ? await restore(deps, sessionId) : null;
   // What the store says of its turns: also of one that another recovery has closed.
-  await journal.record(agentId);
+  await recorded(deps, agentId);
   const { closedTurnId, handover } = written ?? (await closeOpenTurn(deps, agentId));
   if (handover) await workflows.handOver(handover);
   const { activeAgentTurnId = null } = (await store.getAgent(agentId)) ?? {};
   return { sessionId, restored: written !== null, closedTurnId, nextTurnId: activeAgentTurnId };
+}
+
+/** Brings the journal up; one that is damaged is written anew beside what is left of it, if that is wanted. */
+async function recorded({ store, journal, options }: RecoveryDeps, agentId: string): Promise<void> {
+  try {
+    await journal.record(agentId);
+  } catch (error) {
+    const session = await store.getSession(agentId);
+    if (!options?.upToDamage || !session || !(error instanceof CodedError) || error.code !== 'journal_corrupt')
+      throw error;
+    await journal.rebuild(session);
+  }
 }
 
 /** A session whose open turn was seen to. */
@@ -110,8 +123,8 @@ async function agentOf(folder: string, sessionId: string): Promise<string> {
 }
 
 /** Writes a session that the store has lost, with its open turn closed; null where another recovery was first. */
-async function restore({ store, journal }: RecoveryDeps, sessionId: string): Promise<SeenTo | null> {
-  const { session, openTurnId } = await readHistory(journal.folder, sessionId);
+async function restore({ store, journal, options }: RecoveryDeps, sessionId: string): Promise<SeenTo | null> {
+  const { session, openTurnId } = await readHistory(journal.folder, sessionId, options);
   const { restored, handover } = await store.restoreSession(session);
   return restored ? { closedTurnId: openTurnId, handover } : null;
 }

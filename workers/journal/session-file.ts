@@ -142,7 +142,7 @@ function jsonOr<T>(text: string, other: T): unknown {
 /** That a journal cannot be used as it is. */
 export const corrupt = (path: string, what: string): CodedError =>
   new CodedError('journal_corrupt', `${path}: ${what}`, {
-    cure: `Write it anew from the store with "${commandLine('rebuild --journal')}"; where the store is lost, mend or remove what the message names.`,
+    cure: `Mend what the message names. Or give it up, for nothing is overwritten: write the journal anew from the store with "${commandLine('rebuild --journal')}" or, where the store has lost the session, write the session from the lines before the damage with "${commandLine('recover --up-to-damage')}"; or move the file away, and the session begins anew.`,
   });
 
 /** A line as it is written. */

@@ -54,6 +54,8 @@ export interface BeginningLine extends LinePlace {
   readonly turnId: string;
   readonly epoch: number;
   readonly contextHash: string;
+  readonly traceId: string;
+  readonly correlationId: string;
   /** The messages that it begins with, in their order. */
   readonly eventIds: readonly string[];
 }

@@ -112,6 +112,8 @@ export interface RestoredTurn {
   readonly messagesBefore: number;
   /** The messages that it took, in their order; each is `done` with it. */
   readonly eventIds: readonly string[];
+  readonly traceId: string;
+  readonly correlationId: string;
   readonly status: TerminalStatus;
   readonly errorCode: string | null;
   readonly reason: string | null;

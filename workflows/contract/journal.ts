@@ -26,4 +26,10 @@ export interface SessionJournal {
    * has none. Idempotent. Errors: `journal_unavailable`, `journal_corrupt`, those of the store.
    */
   record(agentId: string): Promise<void>;
+  /**
+   * Refuses a message for a session whose journal cannot be gone on with: it is damaged, or says what the store has lost and was not restored.
+   * What would be taken then is in no journal, or takes the place of what was said before. `sessionId` is that of the message; like the agent's when left out.
+   * Errors: `journal_corrupt`, `journal_unavailable`, those of the store.
+   */
+  demandWritable(agentId: string, sessionId?: string): Promise<void>;
 }

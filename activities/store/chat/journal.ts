@@ -104,7 +104,9 @@ function turnLine(event: EventOf<'chat_step'>, { row, messages }: JournaledTurn)
     .filter(({ placement }) => placement === 'turn' || placement === 'collected')
     .map(({ event_id }) => event_id);
   const { contextHash } = event.payload;
-  return [{ ...placeOf(event), type: 'turn', turnId: row.agent_turn_id, epoch: row.turn_epoch, contextHash, eventIds }];
+  const { agent_turn_id: turnId, turn_epoch: epoch, trace_id: traceId, correlation_id: correlationId } = row;
+  const identity = { turnId, epoch, traceId: traceId ?? '', correlationId: correlationId ?? '' };
+  return [{ ...placeOf(event), type: 'turn', ...identity, contextHash, eventIds }];
 }
 
 function terminalLine(event: EventOf<'task'>, { row, messages, deliverable }: JournaledTurn): JournalLine[] {

@@ -92,13 +92,15 @@ async function queueMessages(
   tx: Tx,
   { lost, rows }: Restoring,
   eventIds: readonly string[],
-  agentTurnId?: string,
+  known?: Pick<RestoredTurn, 'agentTurnId' | 'traceId' | 'correlationId'>,
 ): Promise<string | null> {
   const taken = eventIds.flatMap((id) => rows.get(id) ?? []);
   const [first] = taken;
   if (!first) return null;
   const setting = { sessionId: lost.sessionId, profile: lost.profile, tenant: lost.tenant, front: false };
-  const turn = await queueFor(tx, first.row, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
+  // A turn is known as it was, whichever of its messages it was made by.
+  const row = known ? { ...first.row, trace_id: known.traceId, correlation_id: known.correlationId } : first.row;
+  const turn = await queueFor(tx, row, known ? { ...setting, agentTurnId: known.agentTurnId } : setting);
   await writeMessageCard(tx, first.row, first.severalSenders, turn.agent_turn_id);
   for (const { row } of taken) {
     await noteMessage(tx, row, { to: row === first.row ? 'turn' : 'join' }, turn.agent_turn_id);
@@ -110,7 +112,7 @@ async function queueMessages(
 /** Leases the turn under the epoch that it had, and ends it as it ended. One whose messages are lost has nothing to be remembered by. */
 async function restoreTurn(tx: Tx, restoring: Restoring, ended: RestoredTurn): Promise<void> {
   const { agentId } = restoring;
-  const agentTurnId = await queueMessages(tx, restoring, ended.eventIds, ended.agentTurnId);
+  const agentTurnId = await queueMessages(tx, restoring, ended.eventIds, ended);
   if (agentTurnId === null) return;
   const head = await heldHead(tx, agentId);
   const { status, errorCode, reason, rolledBack, deliverable } = ended;

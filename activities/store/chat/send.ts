@@ -76,6 +76,8 @@ export async function sendMessage(
     const unseen = agentRefusal(border, { agentId, entry: own });
     if (before && !unseen)
       return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
+    // A retry that has lost the key of its envelope is still that message.
+    if (doubled?.digest === digest && !unseen) return sentBefore(tx, head, doubled.seq);
     const tenant = own ? own.tenant : base ? base.tenant : tenantAt(border, { entry: own });
     const name = input.profile ?? own?.profile ?? base?.profile ?? nameWithin(tenant, input.agentId);
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
@@ -126,7 +128,7 @@ function sessionRefusal(
       `${sessionId} is what the session of another chat is called by itself; send one without ~`,
     );
   return isDoubled
-    ? invalid('eventId', `${eventId} was sent with another idempotencyKey; repeat it with the same one`)
+    ? invalid('eventId', `${eventId} is the id of another message of this chat; send this one under an id of its own`)
     : null;
 }
 

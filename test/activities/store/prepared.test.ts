@@ -11,7 +11,7 @@ let db: Kysely<Tables>;
 const opened = (): Kysely<Tables> => {
   const database = new SqliteDatabase(':memory:');
   database.exec(
-    "create table agents (agent_id text primary key, profile text, lifecycle text default 'active', parent_agent_id text, created_at integer)",
+    "create table agents (agent_id text primary key, root_agent_id text, profile text, lifecycle text default 'active', parent_agent_id text, created_at integer)",
   );
   return new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
 };

@@ -1,10 +1,12 @@
 /** Recovery from journals, with a real server: what is open is closed once, what the store has lost is written, and sessions go on (C10). */
-import { appendFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../activities/app/app.ts';
+import { AgentClient } from '../../../client/agent-client.ts';
 import { TurnWorkflows } from '../../../client/turn-workflows.ts';
 import { FolderJournal } from '../../../workers/journal/folder-journal.ts';
+import type { RecoveryOptions } from '../../../workers/journal/history.ts';
 import { type Recovery, recover } from '../../../workers/journal/recovery.ts';
 import { sessionPath } from '../../../workers/journal/session-file.ts';
 import { openStore } from '../../../workers/open-store.ts';
@@ -40,10 +42,10 @@ describe.each(scenarioStores(import.meta.url))('recovery on %s', (backend) => {
     await harness?.close();
   });
 
-  const recoverIn = (folder: string, store = harness.store): Promise<Recovery> => {
+  const recoverIn = (folder: string, store = harness.store, options: RecoveryOptions = {}): Promise<Recovery> => {
     const journal = new FolderJournal(folder, store);
     const temporal = harness.temporal.client;
-    return recover({ journal, store, temporal, workflows: new TurnWorkflows(temporal, store, journal) });
+    return recover({ journal, store, temporal, options, workflows: new TurnWorkflows(temporal, store, journal) });
   };
 
   /** A session with one turn that answered, one that runs without any workflow, and a message that waits. */
@@ -204,6 +206,62 @@ describe.each(scenarioStores(import.meta.url))('recovery on %s', (backend) => {
       },
     ]);
     expect(await lost.getSession(bad.agentId)).toBeNull();
+  });
+
+  describe('a session whose journal is damaged', () => {
+    const clientIn = (folder: string, store: Store) =>
+      new AgentClient({ temporal: harness.temporal.client, store, journal: new FolderJournal(folder, store) });
+
+    test('and that the store has lost takes nothing; it is written from what can be read, and the file is kept (C10)', async () => {
+      const { folder, agentId, of } = await interrupted();
+      const path = sessionPath(folder, agentId);
+      const lines = journalText(folder, agentId).split('\n');
+      const damaged = lines.with(3, 'rubbish').join('\n');
+      writeFileSync(path, damaged);
+      const lost = await anotherStore();
+      const chat = clientIn(folder, lost).chat(of, 'c1', { profile: 'friend' });
+      const refusal = { code: 'journal_corrupt', cure: expect.stringContaining('recover --up-to-damage') };
+      await expect(chat.send('hello?')).rejects.toMatchObject(refusal);
+      expect((await recoverIn(folder, lost)).failed).toMatchObject([refusal]);
+      await expect(chat.send('hello?')).rejects.toMatchObject(refusal);
+      expect(await lost.getSession(agentId)).toBeNull();
+      expect(journalText(folder, agentId)).toBe(damaged);
+      const { sessions, failed } = await recoverIn(folder, lost, { upToDamage: true });
+      expect({ sessions, failed }).toMatchObject({ sessions: [{ sessionId: agentId, restored: true }], failed: [] });
+      expect(readFileSync(`${path}.1`, 'utf8')).toBe(damaged);
+      expect(journalText(folder, agentId)).toBe(await rebuilt(lost, agentId));
+      expect(await chat.send('hello?')).toMatchObject({ duplicate: false });
+      expect((await recoverIn(folder, lost)).failed).toEqual([]);
+    });
+
+    test('and that the store has takes nothing either; its journal is written anew, and the file is kept (C9)', async () => {
+      const { folder, agentId, of } = await interrupted();
+      const path = sessionPath(folder, agentId);
+      appendFileSync(path, 'rubbish\n');
+      const damaged = readFileSync(path, 'utf8');
+      const chat = clientIn(folder, harness.store).chat(of, 'c1', { profile: 'friend' });
+      const before = await harness.store.readEvents({ agentId });
+      const refusal = { code: 'journal_corrupt', cure: expect.stringContaining('rebuild --journal') };
+      await expect(chat.send('hello?')).rejects.toMatchObject(refusal);
+      expect(await harness.store.readEvents({ agentId })).toEqual(before);
+      const session = await harness.store.getSession(agentId);
+      if (!session) throw new Error('the session is gone');
+      const journal = new FolderJournal(folder, harness.store);
+      expect(await journal.rebuild(session)).toBe(`${path}.1`);
+      expect(readFileSync(`${path}.1`, 'utf8')).toBe(damaged);
+      // What says no more than the new one is not kept.
+      expect(await journal.rebuild(session)).toBeNull();
+      expect(await chat.send('hello?')).toMatchObject({ duplicate: false });
+    });
+
+    test('begins anew where the file was moved away (C10)', async () => {
+      const { folder, agentId, of } = await interrupted();
+      const lost = await anotherStore();
+      const chat = clientIn(folder, lost).chat(of, 'c1', { profile: 'friend' });
+      await expect(chat.send('hello?')).rejects.toMatchObject({ code: 'journal_corrupt' });
+      renameSync(sessionPath(folder, agentId), `${folder}/moved.jsonl`);
+      expect(await chat.send('hello?')).toMatchObject({ session: { lastSeq: 1 } });
+    });
   });
 
   test('a session whose profile no worker has brought yet waits for it, and says so (C10)', async () => {

@@ -31,7 +31,9 @@ export function describeChats(bench: StoreBench): void {
       expect(await session.send('another', { eventId, idempotencyKey: 'k' })).toMatchObject({
         code: 'idempotency_conflict',
       });
-      expect(await session.send('hello', { eventId })).toMatchObject({ code: 'invalid_input' });
+      // Without its key it is known by its id, and what it says.
+      expect(await session.send('hello', { eventId })).toMatchObject({ duplicate: true, message: first.message });
+      expect(await session.send('another', { eventId })).toMatchObject({ code: 'invalid_input' });
       expect(await session.messages()).toHaveLength(1);
     });
 
@@ -361,6 +363,7 @@ export function describeChats(bench: StoreBench): void {
       rejected: text === 'no' ? 'busy' : null,
     });
     const turn = (agentTurnId: string, turnEpoch: number, eventIds: string[]) => ({
+      ...{ traceId: `trace of ${turnEpoch}`, correlationId: 'as it was' },
       ...{ agentTurnId, turnEpoch, eventIds, status: 'success' as const, errorCode: null, reason: null },
       ...{ deliverable: { text: `answer ${turnEpoch}` }, rolledBack: false, messagesBefore: 5 },
     });
@@ -404,6 +407,9 @@ export function describeChats(bench: StoreBench): void {
     ]);
     expect(await bench.store.getTurn(third)).toMatchObject({ status: 'failed', errorCode: 'report_missing' });
     expect(await bench.store.getTurn(first)).toMatchObject({ deliverable: { text: 'answer 3' }, turnEpoch: 3 });
+    // It is known as it was, whichever of its messages comes first (C2).
+    const chat = { traceId: 'trace of 3', correlationId: 'as it was' };
+    expect(await bench.store.getTurn(first)).toMatchObject({ chat });
     expect(await bench.store.restoreSession(lost)).toEqual({ restored: false, waiting: 0, handover: null });
     expect(await bench.store.violations()).toEqual([]);
   });
