@@ -14,6 +14,8 @@ import { AgentHttpClient } from '../../client/http/http-client.ts';
 import { startCli } from '../client/cli/processes.ts';
 
 const APP = fileURLToPath(new URL('tenants-app.ts', import.meta.url));
+/** How many ids stand in the second place of a path, for each in the first. */
+const SECOND_IDS = 4;
 /** How long a stream is listened to. */
 const STREAM_MS = 150;
 /** A gateway takes 100 requests a second of one token. */
@@ -135,7 +137,7 @@ const BODIES: Readonly<Record<string, object>> = {
   '/v1/turns/{agentTurnId}/approvals': { decision: 'approved' },
   '/v1/turns/{agentTurnId}/budgets': { maxSteps: 1 },
 };
-/** Fields of bodies that take an id. */
+/** Fields of bodies that take an id, where the document does not name them. */
 const ID_FIELDS = [
   'instructionCardId',
   'contextBoxId',
@@ -151,13 +153,19 @@ async function operations(url: string): Promise<readonly Operation[]> {
   type Parameter = { readonly in: string; readonly name: string };
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, { parameters?: Parameter[]; requestBody?: unknown }>>;
+    components: { schemas: Record<string, { properties?: object }> };
+  };
+  const takes = (body: unknown, name: string): boolean => {
+    const text = JSON.stringify(body);
+    const [, named = ''] = /#\/components\/schemas\/(\w+)/.exec(text) ?? [];
+    return `${text}${JSON.stringify(document.components.schemas[named] ?? {})}`.includes(`"${name}"`);
   };
   return Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { parameters = [], requestBody }]) => ({
       method: method.toUpperCase(),
       path,
       query: parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name),
-      body: requestBody === undefined ? [] : ID_FIELDS,
+      body: requestBody === undefined ? [] : ID_FIELDS.filter((name) => takes(requestBody, name)),
     })),
   );
 }
@@ -176,7 +184,7 @@ function* requests({ method, path, query, body }: Operation, ids: readonly strin
         : ids.flatMap((first) =>
             ids
               .filter((id) => id.length < 70)
-              .slice(0, 12)
+              .slice(0, SECOND_IDS)
               .map((second) => [first, second]),
           );
   for (const values of combinations) {
@@ -236,6 +244,23 @@ const logOf = async (call: Call, agents: readonly string[]) => {
   return states.join('\n');
 };
 
+/** What is read twice with a pause between, and is the same. */
+async function settled(read: () => Promise<string>): Promise<string> {
+  for (let before = await read(); ; ) {
+    await sleep(3_000);
+    const now = await read();
+    if (now === before) return now;
+    before = now;
+  }
+}
+
+/** The first place at which two texts differ. */
+function difference(one: string, other: string): string {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at += 1;
+  return `${one.slice(Math.max(0, at - 200), at + 100)} → ${other.slice(at, at + 100)}`;
+}
+
 /** Whether the border held; what was wrong is printed. */
 export async function tenantsHold(): Promise<boolean> {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-fuzz-'));
@@ -265,7 +290,7 @@ export async function tenantsHold(): Promise<boolean> {
     const { url } = (JSON.parse(line) as { ready: { gateway: { url: string } } }).ready.gateway;
     const estate = await plant(new AgentHttpClient({ url, token: tokens.acme }));
     const owner = caller(url, tokens.acme);
-    const before = await logOf(owner, estate.agents);
+    const before = await settled(() => logOf(owner, estate.agents));
     if (!before.includes(estate.phrase)) wrong.push('the phrase was not planted');
     const callers: readonly (readonly [string, Call])[] = [
       ['beta', caller(url, tokens.beta)],
@@ -275,9 +300,10 @@ export async function tenantsHold(): Promise<boolean> {
       ['acm', caller(url, tokens.begins)],
       ['a token that is none', caller(url, `${tokens.acme}x`)],
     ];
+    const all = await operations(url);
     let asked = 0;
-    for (const [name, call] of callers) {
-      for (const operation of await operations(url)) {
+    const askedBy = async ([name, call]: (typeof callers)[number]): Promise<void> => {
+      for (const operation of all) {
         for (const request of requests(operation, estate.ids)) {
           const { status, text } = await call(request.method, request.path, request.body);
           asked += 1;
@@ -286,12 +312,13 @@ export async function tenantsHold(): Promise<boolean> {
             wrong.push(`${name}: ${request.method} ${request.path} answered ${status}: ${text.slice(0, 200)}`);
         }
       }
-      console.log(`${name}: asked, ${asked} requests so far`);
-    }
+      console.log(`${name}: everything was asked, ${asked} requests so far`);
+    };
+    await Promise.all(callers.map(askedBy));
     if ((await delegations(new AgentHttpClient({ url, token: tokens.beta }), estate)).includes(estate.phrase))
       wrong.push('a delegation told the phrase');
     const after = await logOf(owner, estate.agents);
-    if (after !== before) wrong.push('something happened to the first tenant');
+    if (after !== before) wrong.push(`something happened to the first tenant: ${difference(before, after)}`);
     const told = heard.join('\n');
     if (estate.agents.some((agent) => told.includes(`"${agent}"`)) || told.includes(estate.phrase))
       wrong.push('a webhook told of the first tenant');
