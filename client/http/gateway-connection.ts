@@ -39,6 +39,8 @@ interface RequestMore {
 /** Names the tenant that is called for. */
 export const TENANT_HEADER = 'agentturn-tenant';
 
+/** Items of a page of which nothing is said. */
+const PAGE = 100;
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
@@ -92,8 +94,19 @@ export class GatewayConnection {
       const asked = next === undefined ? query : { ...query, [cursor]: next };
       const page: { readonly items: readonly T[]; readonly next: string | null } = await this.get(path, asked);
       yield page.items;
-      next = page.next;
+      next = page.next ?? null;
     }
+  }
+
+  /** Items of a list, at most `limit` (100): a page of the gateway has fewer where they are large. */
+  async items<T>(path: string, query: GatewayQuery): Promise<readonly T[]> {
+    const most = typeof query.limit === 'number' ? query.limit : PAGE;
+    const items: T[] = [];
+    for await (const page of this.pages<T>(path, query, 'after')) {
+      items.push(...page);
+      if (items.length >= most) return items.slice(0, most);
+    }
+    return items;
   }
 
   /**

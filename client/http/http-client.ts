@@ -51,7 +51,7 @@ import { triggerDelivery } from '../deliveries.ts';
 import { runAgentId } from '../run-agent.ts';
 import type { Stall } from '../stalls.ts';
 import type { StreamPart } from '../stream-parts.ts';
-import { type GatewayAddress, GatewayConnection } from './gateway-connection.ts';
+import { type GatewayAddress, GatewayConnection, type GatewayQuery } from './gateway-connection.ts';
 import { RemoteChat } from './remote-chat.ts';
 
 /** The client of a gateway. Besides what is said there, each method may throw `gateway_unreachable`, `unauthenticated`, `permission_denied`. */
@@ -152,8 +152,8 @@ export class AgentHttpClient implements ClientApi {
     return (await this.#gateway.send<{ boxId: string }>('POST', '/v1/boxes', { texts })).boxId;
   }
 
-  async #items<T>(path: string, query: Parameters<GatewayConnection['get']>[1]): Promise<readonly T[]> {
-    return (await this.#gateway.get<{ items: readonly T[] }>(path, query)).items;
+  #items<T>(path: string, query: GatewayQuery): Promise<readonly T[]> {
+    return this.#gateway.items(path, query);
   }
 }
 
@@ -233,14 +233,8 @@ class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output>
     return (await this.#gateway.send<{ cancelled: boolean }>('DELETE', path)).cancelled;
   }
 
-  async turns({ status, after, limit, last }: TurnFilter = {}): Promise<readonly TurnView<Output>[]> {
-    const page = await this.#gateway.get<{ items: readonly TurnView<Output>[] }>(`${this.#path}/turns`, {
-      status,
-      after,
-      limit,
-      last,
-    });
-    return page.items;
+  turns({ status, after, limit, last }: TurnFilter = {}): Promise<readonly TurnView<Output>[]> {
+    return this.#gateway.items(`${this.#path}/turns`, { status, after, limit, last });
   }
 
   events({ afterSeq, signal }: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {
@@ -255,10 +249,8 @@ const remoteTriggers = (gateway: GatewayConnection, path: string): AgentTriggers
     (await gateway.send<{ revoked: boolean }>('DELETE', `${path}/${encodeURIComponent(triggerId)}`)).revoked,
 });
 
-/** The items of one page. */
-async function itemsOf<T>(gateway: GatewayConnection, path: string, page: WorkPage): Promise<readonly T[]> {
-  return (await gateway.get<{ items: readonly T[] }>(path, { ...page })).items;
-}
+const itemsOf = <T>(gateway: GatewayConnection, path: string, page: WorkPage): Promise<readonly T[]> =>
+  gateway.items(path, { ...page });
 
 const lastIdOf = (afterSeq: number | undefined): string | undefined =>
   afterSeq === undefined || afterSeq === 0 ? undefined : String(afterSeq);

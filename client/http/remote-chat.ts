@@ -53,11 +53,8 @@ export class RemoteChat<Output extends object = Fields> implements ChatHandle<Ou
     }
   }
 
-  async messages(page: MessagePage = {}): Promise<readonly MessageView[]> {
-    const { items } = await this.#options.gateway.get<{ items: readonly MessageView[] }>(`${this.#path}/messages`, {
-      ...page,
-    });
-    return items;
+  messages(page: MessagePage = {}): Promise<readonly MessageView[]> {
+    return this.#options.gateway.items(`${this.#path}/messages`, { ...page });
   }
 
   stream({ cursor, signal }: StreamOptions = {}): AsyncGenerator<SessionPart, void> {

@@ -1,5 +1,6 @@
 /** Routes of what an agent has between its turns: work items, waits, timers, triggers, and waking it. */
 import { z } from '@hono/zod-openapi';
+import type { WorkPage } from '../../../workflows/contract/agent-work.ts';
 import {
   disposition,
   timerParams,
@@ -9,6 +10,7 @@ import {
   waitSchema,
   workItemSchema,
 } from '../agent-schemas.ts';
+import { readPage } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import { agentParams, behindId, flag, limit, pageOf } from '../schemas.ts';
 
@@ -16,17 +18,19 @@ const MOST = 100;
 
 const pageQuery = z.strictObject({ open: flag.optional(), after: behindId.optional(), limit });
 
-/** A page as the store takes it. */
-const workPage = ({ open, after, limit: most = MOST }: z.output<typeof pageQuery>) => ({
-  ...(open === undefined ? {} : { open }),
-  ...(after === undefined ? {} : { after }),
-  limit: most,
-});
-
-/** A page as it goes out. */
-const paged = <T>(items: readonly T[], { limit: most = MOST }: z.output<typeof pageQuery>, id: (item: T) => string) => {
-  const last = items.length < most ? undefined : items.at(-1);
-  return { items, next: last === undefined ? null : id(last) };
+/** A page of what an agent has. */
+const paged = <T>(
+  { open, after: from, limit: most = MOST }: z.output<typeof pageQuery>,
+  read: (page: WorkPage) => Promise<readonly T[]>,
+  place: (item: T) => string,
+) => {
+  const narrowed = open === undefined ? {} : { open };
+  return readPage({
+    limit: most,
+    after: from,
+    read: (after, limit) => read({ ...narrowed, ...(after === undefined ? {} : { after }), limit }),
+    place,
+  });
 };
 
 const workItems = route({
@@ -38,7 +42,11 @@ const workItems = route({
   query: pageQuery,
   result: pageOf(workItemSchema),
   async handle({ client }, { params: { agentId }, query }) {
-    return paged(await client.agent(agentId).workItems(workPage(query)), query, ({ workItemId }) => workItemId);
+    return paged(
+      query,
+      (page) => client.agent(agentId).workItems(page),
+      ({ workItemId }) => workItemId,
+    );
   },
 });
 
@@ -51,7 +59,11 @@ const waits = route({
   query: pageQuery,
   result: pageOf(waitSchema),
   async handle({ client }, { params: { agentId }, query }) {
-    return paged(await client.agent(agentId).waits(workPage(query)), query, ({ waitId }) => waitId);
+    return paged(
+      query,
+      (page) => client.agent(agentId).waits(page),
+      ({ waitId }) => waitId,
+    );
   },
 });
 
@@ -88,7 +100,11 @@ const triggers = route({
   query: pageQuery,
   result: pageOf(triggerSchema),
   async handle({ client }, { params: { agentId }, query }) {
-    return paged(await client.agent(agentId).triggers.list(workPage(query)), query, ({ triggerId }) => triggerId);
+    return paged(
+      query,
+      (page) => client.agent(agentId).triggers.list(page),
+      ({ triggerId }) => triggerId,
+    );
   },
 });
 

@@ -7,6 +7,7 @@ import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { agentSchema, agentSummarySchema } from '../agent-schemas.ts';
 import { checkSeq, demandInView, logEventsOf } from '../events.ts';
+import { readLast, readPage, textOf } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -141,14 +142,17 @@ const turns = route({
   query: z.strictObject({ status: status.optional(), after: place.optional(), last: limit, limit }),
   result: pageOf(turnSchema),
   async handle({ client }, { params: { agentId }, query: { limit: most = 100, ...filter } }) {
-    const { status: wanted, after, last } = filter;
-    const items = await client.agent(agentId).turns({
-      ...(wanted ? { status: wanted } : {}),
-      ...(after === undefined ? {} : { after }),
-      ...(last === undefined ? { limit: most } : { last }),
+    const { status: wanted, after: from, last: end } = filter;
+    const agent = client.agent(agentId);
+    const ofStatus = wanted ? { status: wanted } : {};
+    if (end !== undefined) return readLast(end, (last) => agent.turns({ ...ofStatus, last }));
+    return readPage({
+      limit: most,
+      after: textOf(from),
+      read: (after, limit) =>
+        agent.turns({ ...ofStatus, ...(after === undefined ? {} : { after: Number(after) }), limit }),
+      place: ({ acceptSeq }) => String(acceptSeq),
     });
-    const isLast = last !== undefined || items.length < most;
-    return { items, next: isLast ? null : String(items.at(-1)?.acceptSeq ?? '') };
   },
 });
 

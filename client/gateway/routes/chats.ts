@@ -17,6 +17,7 @@ import {
   sentSchema,
 } from '../chat-schemas.ts';
 import { demandInView, streamPartsOf } from '../events.ts';
+import { readLast, readPage, textOf } from '../pages.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import { agentParams, behindId, limit, pageOf, place } from '../schemas.ts';
 
@@ -111,14 +112,17 @@ const messages = route({
   params: chatParams,
   query: z.strictObject({ after: place.optional(), last: limit, limit, agentTurnId: behindId.optional() }),
   result: pageOf(chatMessageSchema),
-  async handle(context, { params, query: { limit: most = 100, after, last, agentTurnId } }) {
-    const items = await chatOf(context, params).messages({
-      ...(after === undefined ? {} : { after }),
-      ...(agentTurnId === undefined ? {} : { agentTurnId }),
-      ...(last === undefined ? { limit: most } : { last }),
+  async handle(context, { params, query: { limit: most = 100, after: from, last: end, agentTurnId } }) {
+    const chat = chatOf(context, params);
+    const ofTurn = agentTurnId === undefined ? {} : { agentTurnId };
+    if (end !== undefined) return readLast(end, (last) => chat.messages({ ...ofTurn, last }));
+    return readPage({
+      limit: most,
+      after: textOf(from),
+      read: (after, limit) =>
+        chat.messages({ ...ofTurn, ...(after === undefined ? {} : { after: Number(after) }), limit }),
+      place: ({ seq }) => String(seq),
     });
-    const isLast = last !== undefined || items.length < most;
-    return { items, next: isLast ? null : String(items.at(-1)?.seq ?? '') };
   },
 });
 

@@ -6,6 +6,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { jsonSchema } from '../../../workflows/protocol/json-schema.ts';
 import { SCOPES } from '../caller.ts';
+import { readPage, textOf } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -44,10 +45,20 @@ const questionPlace = (text: string): ApprovalPlace => {
   return { createdAt: Number(at), agentTurnId, callId: callId.join(':') };
 };
 
-const nextOf = (items: readonly ApprovalPlace[], most: number): string | null => {
-  const last = items.length < most ? undefined : items.at(-1);
-  return last ? `${last.createdAt}:${last.agentTurnId}:${last.callId}` : null;
-};
+const textOfQuestion = ({ createdAt, agentTurnId, callId }: ApprovalPlace): string =>
+  `${createdAt}:${agentTurnId}:${callId}`;
+
+/** A page of questions, or of what else waits. */
+const questions = <T extends ApprovalPlace>(
+  { after: from, limit: most = MOST }: { readonly after?: string | undefined; readonly limit?: number | undefined },
+  read: (page: { readonly after?: ApprovalPlace; readonly limit: number }) => Promise<readonly T[]>,
+) =>
+  readPage<T>({
+    limit: most,
+    after: from,
+    read: (after, limit) => read({ ...(after === undefined ? {} : { after: questionPlace(after) }), limit }),
+    place: textOfQuestion,
+  });
 
 const agentId = agentParams.shape.agentId.optional();
 
@@ -104,13 +115,8 @@ const approvals = route({
     limit,
   }),
   result: pageOf(approvalSchema),
-  async handle({ store }, { query: { after, limit: most = MOST, ...filter } }) {
-    const items = await store.listApprovals({
-      ...defined(filter),
-      ...(after === undefined ? {} : { after: questionPlace(after) }),
-      limit: most,
-    });
-    return { items, next: nextOf(items, most) };
+  handle({ store }, { query: { after, limit: most, ...filter } }) {
+    return questions({ after, limit: most }, (page) => store.listApprovals({ ...defined(filter), ...page }));
   },
 });
 
@@ -121,13 +127,8 @@ const inbox = route({
   summary: 'List all that waits for somebody outside, oldest first.',
   query: z.strictObject({ agentId, after: placeText, limit }),
   result: pageOf(inboxEntrySchema),
-  async handle({ store }, { query: { after, limit: most = MOST, ...filter } }) {
-    const items = await store.listInbox({
-      ...defined(filter),
-      ...(after === undefined ? {} : { after: questionPlace(after) }),
-      limit: most,
-    });
-    return { items, next: nextOf(items, most) };
+  handle({ store }, { query: { after, limit: most, ...filter } }) {
+    return questions({ after, limit: most }, (page) => store.listInbox({ ...defined(filter), ...page }));
   },
 });
 
@@ -196,10 +197,14 @@ const getBox = route({
   params: boxParams,
   query: z.strictObject({ all: flag.optional(), after: place.optional(), limit }),
   result: pageOf(z.object({ seq: z.int(), card: cardSchema })),
-  async handle({ store }, { params: { boxId }, query: { all = false, after = 0, limit: most = MOST } }) {
+  async handle({ store }, { params: { boxId }, query: { all = false, after: from, limit: most = MOST } }) {
     if (!(await store.findBox(boxId))) throw new CodedError('not_found', `there is no box ${boxId}`);
-    const items = await store.readBox(boxId, all, { after, limit: most });
-    return { items, next: items.length < most ? null : String(items.at(-1)?.seq ?? '') };
+    return readPage({
+      limit: most,
+      after: textOf(from),
+      read: (after, limit) => store.readBox(boxId, all, { after: Number(after ?? 0), limit }),
+      place: ({ seq }) => String(seq),
+    });
   },
 });
 

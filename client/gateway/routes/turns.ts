@@ -8,6 +8,7 @@ import { checkCursor } from '../../turn-stream.ts';
 
 import { terminalSchema } from '../chat-schemas.ts';
 import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
+import { readPage, textOf } from '../pages.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import {
   callParams,
@@ -93,11 +94,14 @@ const transcript = route({
   params: turnParams,
   query: z.strictObject({ after: place.optional(), limit }),
   result: pageOf(transcriptEntrySchema),
-  async handle({ store }, { params: { agentTurnId }, query: { after = 0, limit: most = 100 } }) {
-    const items = await store.readTranscript(agentTurnId, { after, limit: most });
-    if (!items) throw new CodedError('turn_not_found', `there is no turn ${agentTurnId} in this store`);
-    // A page is so many cards; entries that have none come with them.
-    return { items, next: items.length < most ? null : String(items.at(-1)?.seq ?? '') };
+  async handle({ store }, { params: { agentTurnId }, query: { after: from, limit: most = 100 } }) {
+    // So many cards are read; entries that have none come with them.
+    const read = async (after: string | undefined, limit: number) => {
+      const entries = await store.readTranscript(agentTurnId, { after: Number(after ?? 0), limit });
+      if (entries) return entries;
+      throw new CodedError('turn_not_found', `there is no turn ${agentTurnId} in this store`);
+    };
+    return readPage({ limit: most, after: textOf(from), read, place: ({ seq }) => String(seq) });
   },
 });
 
