@@ -109,6 +109,7 @@ export interface StepView {
 export interface CallView {
   readonly callId: string;
   readonly tool: string;
+  /** Null where the view has a megabyte of arguments without them: the transcript has them all. */
   readonly arguments: JsonValue;
   /** What an approver changed of the call, or said; null when it ran as proposed. */
   readonly approval: ToolResultContent['approval'] | null;

@@ -16,6 +16,7 @@ import type {
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import type { Card, ResultStatus } from '../../../workflows/protocol/cards.ts';
 import { FAILURES, isFailureCode } from '../../../workflows/protocol/failures.ts';
+import { utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import { isTerminal } from '../../../workflows/protocol/turn.ts';
 import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
@@ -189,6 +190,9 @@ const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallVie
   }));
 
 /** The calls by their ids. */
+/** Bytes of calls whose arguments a view of their turn has. */
+const SHOWN_ARGUMENTS_BYTES = 1024 * 1024;
+
 function callViews(
   cards: readonly Pick<CardRow, 'type' | 'content'>[],
   claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms' | 'progress'>[],
@@ -203,10 +207,12 @@ function callViews(
       .map((card) => contentOf(card, 'tool.result'))
       .map((result) => [result.callId, result]),
   );
+  let bytes = 0;
   const views = cards
     .filter((card) => card.type === 'tool.call')
-    .map((card) => contentOf(card, 'tool.call'))
-    .map((call): CallView => {
+    .map((card): CallView => {
+      const call = contentOf(card, 'tool.call');
+      bytes += utf8Bytes(card.content);
       const result = results.get(call.callId);
       const status: ResultStatus | 'open' = result?.status ?? 'open';
       const durationMs = durations.get(call.callId) ?? null;
@@ -214,7 +220,7 @@ function callViews(
       return {
         callId: call.callId,
         tool: call.tool,
-        arguments: call.arguments,
+        arguments: bytes > SHOWN_ARGUMENTS_BYTES ? null : call.arguments,
         status,
         progress: result || progress === null ? null : decoded(progress),
         approval: result?.approval ?? null,

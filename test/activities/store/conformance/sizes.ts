@@ -1,6 +1,7 @@
 /** Lists of any length, as every store must take them: none, one, two and more than a statement has values. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import { callId } from '../../../../activities/ids.ts';
 import type { ChunkBody } from '../../../../workflows/contract/chunks.ts';
 import { Session } from '../chat/session.ts';
 import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
@@ -29,6 +30,22 @@ export function describeSizes(bench: StoreBench): void {
       expect(await bench.store.appendChunks([{ fence, stepIndex: 1, attempt: 1, chunks }])).toEqual([true]);
       expect(await bench.other.readChunks(fence.agentTurnId, 0, count + 1)).toHaveLength(count);
       await bench.store.commitTurn(fence, SUCCESS);
+    });
+
+    test('of calls with large arguments has a view of a bounded size (W11)', async () => {
+      const lease = await bench.started(newAgent());
+      const callOf = (index: number) => callId(lease.agentTurnId, 1, index);
+      const calls = Array.from({ length: 5 }, (_, index) => ({
+        ...{ index, digest: `${index}` },
+        content: { callId: callOf(index), tool: 'put', arguments: { text: 'x'.repeat(400_000) } },
+      }));
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
+      await bench.committed(lease, 1, { calls });
+      const view = await bench.other.getTurn(lease.agentTurnId);
+      const shown = view?.steps.flatMap((step) => step.calls.map((call) => call.arguments !== null)) ?? [];
+      expect([shown.length, shown.filter(Boolean).length]).toEqual([5, 2]);
+      const entries = (await bench.other.readTranscript(lease.agentTurnId)) ?? [];
+      expect(JSON.stringify(entries).length).toBeGreaterThan(2_000_000);
     });
 
     test('of no turns is what a journal reads of a session whose turns are of no chat (C9)', async () => {
