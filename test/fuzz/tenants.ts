@@ -241,17 +241,20 @@ const logOf = async (call: Call, agents: readonly string[]) => {
   const states: string[] = [];
   for (const agent of agents)
     states.push((await call('GET', `/v1/agents/${agent}`)).text, (await call('GET', `/v1/agents/${agent}/turns`)).text);
-  return states.join('\n');
+  return states.join('\n').replaceAll(/"readAt":\d+/g, '');
 };
 
 /** What is read twice with a pause between, and is the same. */
 async function settled(read: () => Promise<string>): Promise<string> {
-  for (let before = await read(); ; ) {
+  let before = await read();
+  for (let tries = 0; tries < 10; tries += 1) {
     await sleep(3_000);
     const now = await read();
     if (now === before) return now;
+    console.log(`waits until all rests: ${difference(before, now)}`);
     before = now;
   }
+  throw new Error('the first tenant does not come to rest');
 }
 
 /** The first place at which two texts differ. */

@@ -29,6 +29,7 @@ import type { Reader, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
+import type { StoredRequest, TurnRow } from '../schema/turn-row.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
 import { updateHead } from '../turns/head.ts';
 import { profileAt, selectProfileHead } from '../turns/profiles.ts';
@@ -81,14 +82,16 @@ export type OwnTurn =
   | { readonly own: null; readonly resting: NonNullable<Handover['resting']> };
 
 /**
- * Queues the turn that the agent makes by itself, a bounded number of them in a row: only what comes from outside starts the count anew. The caller
- * holds the head, which is idle, and nothing is queued.
+ * Queues the turn that the agent makes by itself, a bounded number of them in a row: only what comes from outside starts the count anew. An agent
+ * that an operator has just started goes on with what can be gone on with, however its last turn ended. The caller holds the head, which is idle,
+ * and nothing is queued.
  */
-export async function queueOwnTurn(tx: Tx, head: HeadRow): Promise<OwnTurn> {
+export async function queueOwnTurn(tx: Tx, head: HeadRow, isStarted = false): Promise<OwnTurn> {
   const facts = await agentFacts(tx, head);
   const came = await keptFor(tx, head);
   const isWoken = came.some((each) => resolutionOf(facts, each).modelReentry);
-  const item = isWoken || facts.closure.outcome !== 'continuable' ? undefined : await itemToContinue(tx, head, facts);
+  const goesOn = isStarted || facts.closure.outcome === 'continuable';
+  const item = isWoken || !goesOn ? undefined : await itemToContinue(tx, head, facts);
   if ((isWoken || item) && (await mayAct(tx, head, came))) {
     if (item) await noteContinued(tx, item);
     const counted = await countOwnTurn(tx, head, came);
@@ -181,6 +184,19 @@ async function noteContinued(tx: Tx, item: ScheduledWorkItem): Promise<void> {
     .updateTable('work_items')
     .set({ continued_revision: item.revision })
     .where('work_item_id', '=', item.workItemId)
+    .execute();
+}
+
+/** Lets the agent go on once more with the work that the turn was to go on with and did not: it was ended before it could. */
+export async function forgetContinued(tx: Tx, { request }: Pick<TurnRow, 'request'>): Promise<void> {
+  const came = decodedOr<StoredRequest | null>(request, null)?.came ?? [];
+  const items = came.flatMap(({ kind, source }) => (kind === 'internal_followup' ? [source] : []));
+  if (items.length === 0) return;
+  await tx.db
+    .updateTable('work_items')
+    .set({ continued_revision: 0 })
+    .where((eb) => eb('work_item_id', '=', eb.fn.any(eb.val(items))))
+    .where('state', '=', constant('open'))
     .execute();
 }
 

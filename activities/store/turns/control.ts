@@ -177,9 +177,14 @@ export const setLifecycle = (
     await tx.db.updateTable('agents').set({ lifecycle }).where('agent_id', '=', agentId).execute();
     if (isNew && head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);
     if (lifecycle === 'started') {
-      const started = { ...head, agent_status: nextStatus(head.agent_status, 'start') };
-      await updateHead(tx, agentId, { agent_status: started.agent_status });
-      return { stoppedTurnId: null, handover: await handOver(tx, started) };
+      const change = {
+        agent_status: nextStatus(head.agent_status, 'start'),
+        // An operator is somebody outside.
+        autonomous_turns: isNew ? 0 : head.autonomous_turns,
+      };
+      await updateHead(tx, agentId, change);
+      const handover = await handOver(tx, { ...head, ...change }, undefined, { isStarted: isNew });
+      return { stoppedTurnId: null, handover };
     }
     const active = head.active_agent_turn_id;
     const ended = active === null ? null : await reap(tx, { head, turn: await turnOf(tx, active) }, stopped(reason));

@@ -6,8 +6,9 @@ import type { ClaimedCall } from '../../../workflows/contract/calls.ts';
 import type { CommittedStep, Ending, Handover, TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
-import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
+import type { Fence, TerminalStatus, Termination } from '../../../workflows/protocol/turn.ts';
 import { applyEffects, dropEffects } from '../agents/effects.ts';
+import { forgetContinued } from '../agents/own-turns.ts';
 import { start } from '../calls/calls.ts';
 import { fencedTurnAt, type TurnAtStep } from '../calls/openings.ts';
 import { writeStep } from '../calls/steps.ts';
@@ -93,6 +94,9 @@ export async function reap(
   return endTurn(tx, ended, { ...abandoned(termination), ...leaving });
 }
 
+/** How a turn ends that did not do what it was made for. */
+const ABANDONED: ReadonlySet<TerminalStatus> = new Set(['failed', 'timeout', 'canceled']);
+
 /** Ends a turn and hands over to the next one. */
 export async function endTurn(tx: Tx, { head, turn }: Ended, commit: StoredCommit): Promise<Ending> {
   const ended = await finishTurn(tx, turn, commit);
@@ -112,6 +116,7 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: StoredCommi
       }
     : head;
   const worked = wasActive && turn.worked !== false ? await applyEffects(tx, after, turn) : after;
+  if (ABANDONED.has(commit.termination.status)) await forgetContinued(tx, turn);
   const reported = turn.settlement === 'pending' ? { ...turn, settlement: 'due' as const } : turn;
   return endingOf(reported, ended, await handOver(tx, worked));
 }

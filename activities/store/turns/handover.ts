@@ -34,9 +34,14 @@ export const leaseNext = (ctx: StoreContext, agentId: string): Promise<Handover>
 /**
  * Leases the next turn of the agent of this head, or gives the lease of its turn that has not started. The caller holds the head row and
  * gives it with what it has changed of it; and `only`, where it knows that this is the one queued turn of an agent that is not stopped, and
- * whose row is not written yet.
+ * whose row is not written yet; and `isStarted`, where an operator has just started the agent.
  */
-export async function handOver(tx: Tx, locked: HeadRow, only?: NewestTurn): Promise<Handover> {
+export async function handOver(
+  tx: Tx,
+  locked: HeadRow,
+  only?: NewestTurn,
+  { isStarted = false }: { readonly isStarted?: boolean } = {},
+): Promise<Handover> {
   const { agent_id: agentId, active_agent_turn_id: active } = locked;
   const nothing: Handover = { agentId, next: null, more: false, settlements: [] };
   if (locked.status !== 'idle' && active !== null) {
@@ -48,7 +53,7 @@ export async function handOver(tx: Tx, locked: HeadRow, only?: NewestTurn): Prom
   const agent = await agentWithNext(tx.db, queueOf(tx, agentId)).executeTakeFirst();
   if (agent?.lifecycle === 'stopped') return nothing;
   if (agent?.next) return leaseFrom(tx, locked, await turnOf(tx, agent.next));
-  const { own, resting } = await ownTurn(tx, locked);
+  const { own, resting } = await ownTurn(tx, locked, isStarted);
   if (own) return leaseFrom(tx, await heldHead(tx, agentId), own);
   return resting ? { ...nothing, resting } : nothing;
 }
@@ -61,8 +66,8 @@ export interface NewestTurn {
 }
 
 /** The turn that the agent makes by itself; an agent that never had work, and for which nothing has come, costs no statement. */
-const ownTurn = async (tx: Tx, head: HeadRow): Promise<Partial<OwnTurn>> =>
-  mayHaveOwnTurn(head) ? queueOwnTurn(tx, head) : {};
+const ownTurn = async (tx: Tx, head: HeadRow, isStarted = false): Promise<Partial<OwnTurn>> =>
+  mayHaveOwnTurn(head) ? queueOwnTurn(tx, head, isStarted) : {};
 
 /** Leases the first turn that can start, from this one on. */
 async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn, known: Leasing = {}): Promise<Handover> {

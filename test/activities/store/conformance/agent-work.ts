@@ -86,6 +86,39 @@ export function describeAgentWork(bench: StoreBench): void {
       await clean();
     });
 
+    test('are gone on with once the agent is started again, when it was stopped in the middle of it (A10)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const a = id('a');
+      await effects(lease, 1, create(a));
+      expect(await end(lease)).not.toBeNull();
+      await bench.store.setLifecycle(agentId, 'stopped', 'for the night');
+      const started = await bench.store.setLifecycle(agentId, 'started', '');
+      expect(await instructionOf(started.handover.next)).toContain(`work item ${a} can be gone on with`);
+      // Started again where nothing was stopped, it makes no second one.
+      await end(started.handover.next as Lease);
+      expect((await bench.store.setLifecycle(agentId, 'started', '')).handover.next).toBeNull();
+      await clean();
+    });
+
+    test.each(['stopped', 'interrupted'])(
+      'are gone on with after the next turn when a turn for them was %s (A10)',
+      async (how) => {
+        const agentId = newAgent();
+        const lease = await bench.started(agentId);
+        const a = id('a');
+        await effects(lease, 1, create(a));
+        const own = (await end(lease)) as Lease;
+        if (how === 'stopped') await bench.store.stopTurn(own.agentTurnId, 'enough');
+        else await bench.store.breakOffTurn(own.agentTurnId, { reason: 'enough' });
+        // What was stopped does not begin anew by itself.
+        expect((await bench.store.leaseNext(agentId)).next).toBeNull();
+        const next = await end(await bench.started(agentId));
+        expect(await instructionOf(next)).toContain(`work item ${a} can be gone on with`);
+        await clean();
+      },
+    );
+
     test('wake the agent at the time when it wanted to come back to them (A7)', async () => {
       const a = id('a');
       const agentId = await rested(create(a, { planStatus: 'needs_input', recheckAfterMs: 500 }));
