@@ -67,7 +67,7 @@ function endOf<T>(rows: readonly T[]): readonly T[] {
 }
 
 /** A place that is a number, as text. */
-export const textOf = (place: string | number | undefined): string | undefined =>
+export const placeAsText = (place: string | number | undefined): string | undefined =>
   place === undefined ? undefined : String(place);
 
 const bytesOf = (item: unknown): number => utf8Bytes(JSON.stringify(item));

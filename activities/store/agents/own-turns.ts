@@ -140,6 +140,7 @@ async function itemToContinue(tx: Tx, head: HeadRow, { items }: AgentFacts): Pro
     .where('agent_id', '=', head.agent_id)
     .where('state', '=', constant('open'))
     .whereRef('continued_revision', '<', 'revision')
+    .where('continued_revision', '>', INTERRUPTED)
     .execute();
   const changed = new Set(rows.map(({ work_item_id }) => work_item_id));
   return runnableItems(items).find(({ workItemId }) => changed.has(workItemId));
@@ -187,16 +188,30 @@ async function noteContinued(tx: Tx, item: ScheduledWorkItem): Promise<void> {
     .execute();
 }
 
-/** Lets the agent go on once more with the work that the turn was to go on with and did not: it was ended before it could. */
-export async function forgetContinued(tx: Tx, { request }: Pick<TurnRow, 'request'>): Promise<void> {
+/** The `continued_revision` of an item that a turn was to go on with which was ended before it could. */
+const INTERRUPTED = -1;
+
+/** Writes down that work was left with which the turn was to go on: it is gone on with once somebody outside has let the agent do anything. */
+export async function noteInterrupted(tx: Tx, { request }: Pick<TurnRow, 'request'>): Promise<void> {
   const came = decodedOr<StoredRequest | null>(request, null)?.came ?? [];
   const items = came.flatMap(({ kind, source }) => (kind === 'internal_followup' ? [source] : []));
   if (items.length === 0) return;
   await tx.db
     .updateTable('work_items')
-    .set({ continued_revision: 0 })
+    .set({ continued_revision: INTERRUPTED })
     .where((eb) => eb('work_item_id', '=', eb.fn.any(eb.val(items))))
     .where('state', '=', constant('open'))
+    .execute();
+}
+
+/** Takes up what was left: the agent goes on with it when it has nothing else to do. */
+export async function resumeInterrupted(tx: Tx, agentId: string): Promise<void> {
+  await tx.db
+    .updateTable('work_items')
+    .set({ continued_revision: 0 })
+    .where('agent_id', '=', agentId)
+    .where('state', '=', constant('open'))
+    .where('continued_revision', '=', INTERRUPTED)
     .execute();
 }
 

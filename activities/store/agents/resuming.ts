@@ -11,7 +11,14 @@ import { decoded } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { updateHead } from '../turns/head.ts';
-import { type AgentFacts, agentFacts, isFromOutside, mayHaveOwnTurn, resolutionOf } from './own-turns.ts';
+import {
+  type AgentFacts,
+  agentFacts,
+  isFromOutside,
+  mayHaveOwnTurn,
+  resolutionOf,
+  resumeInterrupted,
+} from './own-turns.ts';
 import { endWaits } from './work.ts';
 
 /** What a turn is begun by, and what its agent was left with before. */
@@ -66,6 +73,7 @@ export async function resume(tx: Tx, head: HeadRow, turn: TurnRow, { facts, came
     await endWaits(tx, turn.agent_id, over, 'resolved', source);
     waits = waits.filter((wait) => !over.includes(wait));
   }
-  if (isFromOutside(triggers) && head.autonomous_turns > 0)
-    await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
+  if (!isFromOutside(triggers)) return;
+  if (head.autonomous_turns > 0) await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
+  if (head.has_work === 1) await resumeInterrupted(tx, turn.agent_id);
 }

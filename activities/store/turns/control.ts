@@ -16,6 +16,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../../workflows/protocol/profile.ts';
 import { type AgentLifecycle, isTerminal, type Termination } from '../../../workflows/protocol/turn.ts';
 import { outputBoxId, steerIdFor } from '../../ids.ts';
+import { resumeInterrupted } from '../agents/own-turns.ts';
 import { setDueTimes } from '../agents/work.ts';
 import { answerByBudgets } from '../calls/approvals.ts';
 import { syncHead } from '../calls/waiting-set.ts';
@@ -183,6 +184,7 @@ export const setLifecycle = (
         autonomous_turns: isNew ? 0 : head.autonomous_turns,
       };
       await updateHead(tx, agentId, change);
+      if (isNew && head.has_work === 1) await resumeInterrupted(tx, agentId);
       const handover = await handOver(tx, { ...head, ...change }, undefined, { isStarted: isNew });
       return { stoppedTurnId: null, handover };
     }

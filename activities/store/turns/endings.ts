@@ -8,7 +8,7 @@ import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
 import type { Fence, TerminalStatus, Termination } from '../../../workflows/protocol/turn.ts';
 import { applyEffects, dropEffects } from '../agents/effects.ts';
-import { forgetContinued } from '../agents/own-turns.ts';
+import { noteInterrupted } from '../agents/own-turns.ts';
 import { start } from '../calls/calls.ts';
 import { fencedTurnAt, type TurnAtStep } from '../calls/openings.ts';
 import { writeStep } from '../calls/steps.ts';
@@ -116,7 +116,7 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: StoredCommi
       }
     : head;
   const worked = wasActive && turn.worked !== false ? await applyEffects(tx, after, turn) : after;
-  if (ABANDONED.has(commit.termination.status)) await forgetContinued(tx, turn);
+  if (ABANDONED.has(commit.termination.status)) await noteInterrupted(tx, turn);
   const reported = turn.settlement === 'pending' ? { ...turn, settlement: 'due' as const } : turn;
   return endingOf(reported, ended, await handOver(tx, worked));
 }

@@ -7,7 +7,7 @@ import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { agentSchema, agentSummarySchema } from '../agent-schemas.ts';
 import { checkSeq, demandInView, logEventsOf } from '../events.ts';
-import { readLast, readPage, textOf } from '../pages.ts';
+import { placeAsText, readLast, readPage } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -148,7 +148,7 @@ const turns = route({
     if (end !== undefined) return readLast(end, (last) => agent.turns({ ...ofStatus, last }));
     return readPage({
       limit: most,
-      after: textOf(from),
+      after: placeAsText(from),
       read: (after, limit) =>
         agent.turns({ ...ofStatus, ...(after === undefined ? {} : { after: Number(after) }), limit }),
       place: ({ acceptSeq }) => String(acceptSeq),

@@ -17,7 +17,7 @@ import {
   sentSchema,
 } from '../chat-schemas.ts';
 import { demandInView, streamPartsOf } from '../events.ts';
-import { readLast, readPage, textOf } from '../pages.ts';
+import { placeAsText, readLast, readPage } from '../pages.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import { agentParams, behindId, limit, pageOf, place } from '../schemas.ts';
 
@@ -118,7 +118,7 @@ const messages = route({
     if (end !== undefined) return readLast(end, (last) => chat.messages({ ...ofTurn, last }));
     return readPage({
       limit: most,
-      after: textOf(from),
+      after: placeAsText(from),
       read: (after, limit) =>
         chat.messages({ ...ofTurn, ...(after === undefined ? {} : { after: Number(after) }), limit }),
       place: ({ seq }) => String(seq),

@@ -6,7 +6,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { jsonSchema } from '../../../workflows/protocol/json-schema.ts';
 import { SCOPES } from '../caller.ts';
-import { readPage, textOf } from '../pages.ts';
+import { placeAsText, readPage } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -201,7 +201,7 @@ const getBox = route({
     if (!(await store.findBox(boxId))) throw new CodedError('not_found', `there is no box ${boxId}`);
     return readPage({
       limit: most,
-      after: textOf(from),
+      after: placeAsText(from),
       read: (after, limit) => store.readBox(boxId, all, { after: Number(after ?? 0), limit }),
       place: ({ seq }) => String(seq),
     });

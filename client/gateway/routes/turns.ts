@@ -8,7 +8,7 @@ import { checkCursor } from '../../turn-stream.ts';
 
 import { terminalSchema } from '../chat-schemas.ts';
 import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
-import { readPage, textOf } from '../pages.ts';
+import { placeAsText, readPage } from '../pages.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import {
   callParams,
@@ -101,7 +101,7 @@ const transcript = route({
       if (entries) return entries;
       throw new CodedError('turn_not_found', `there is no turn ${agentTurnId} in this store`);
     };
-    return readPage({ limit: most, after: textOf(from), read, place: ({ seq }) => String(seq) });
+    return readPage({ limit: most, after: placeAsText(from), read, place: ({ seq }) => String(seq) });
   },
 });
 
