@@ -119,6 +119,7 @@ export class TurnWorkflows {
   async #tellParent(agentTurnId: string): Promise<void> {
     const report = await this.#store.settleDelegation(agentTurnId);
     if (report?.wake) await this.wake(report.agentId, report.agentTurnId, report.callId);
+    if (report?.handover) await this.handOver(report.handover);
   }
 
   /** A workflow that is closed needs to be told of nothing. */

@@ -139,7 +139,7 @@ describe('a handover', () => {
     new TurnWorkflows(harness.temporal.client, store);
   const noReports = async () => null;
   const noMore = async (agentId: string) => nothing(agentId);
-  const reportFor = ({ agentId, agentTurnId }: Lease, wake: boolean): DelegationSettlement => ({
+  const reportFor = ({ agentId, agentTurnId }: Lease, handover: null, wake: boolean): DelegationSettlement => ({
     ack: wake ? 'applied' : 'duplicate',
     wake,
     agentId,

@@ -46,6 +46,8 @@ export interface DelegationSettlement {
   readonly ack: ReportAnswer;
   /** Whether the parent is to be woken: true only for the settlement that has just been applied. */
   readonly wake: boolean;
+  /** What follows for the agent where no call waited and it was told; null otherwise. */
+  readonly handover: Handover | null;
   readonly agentId: string;
   readonly agentTurnId: string;
   readonly callId: string;

@@ -144,6 +144,11 @@ export type Timeouts = z.infer<typeof timeoutsSchema>;
 export const delegationPolicySchema = z.strictObject({
   profiles: z.array(z.string().min(1)).default([]),
   tags: z.array(z.string().min(1)).default([]),
+  /**
+   * What the end of a delegated turn does that no call waits for: it wakes the agent that made it, once, and counts towards
+   * `maxAutonomousTurns`; or the agent keeps to what it is at, and learns of it when it asks or waits for it (A11).
+   */
+  onEnd: z.enum(['wake', 'keep']).default('wake'),
 });
 /** To whom an agent may delegate (W12). */
 export type DelegationPolicy = z.output<typeof delegationPolicySchema>;

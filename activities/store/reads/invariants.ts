@@ -164,7 +164,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
     from turns t where ${within('t.agent_turn_id')} and t.status in ${TERMINAL} and t.settlement = 'pending'
     union all
     select t.agent_id, t.agent_turn_id, 'its report was ' || t.settlement || ', and no edge tells of it' as detail from turns t
-    where ${within('t.agent_turn_id')} and t.settlement not in ('pending', 'due') and not exists (
+    where ${within('t.agent_turn_id')} and t.settlement not in ('pending', 'due') and exists (
+      select 1 from turn_waiting w where w.agent_turn_id = t.parent_agent_turn_id and w.call_id = t.parent_call_id)
+      and not exists (
       select 1 from execution_edges e
       where e.source_agent_turn_id = t.agent_turn_id and e.primitive = 'join' and e.phase = 'response')`,
   ),

@@ -1,23 +1,31 @@
 /**
- * The report of a delegated turn to the call that waits for it (T30). The end of the turn makes it due, in the child's own transaction;
- * telling the parent is a second one under the parent's head, so that no transaction ever takes a child's lock and then its parent's.
+ * The report of a delegated turn to the call that waits for it (T30) or, where none does, to the agent that made it (A11). The end of the turn
+ * makes it due, in the child's own transaction; telling the parent is a second one under the parent's head, so that no transaction ever takes a
+ * child's lock and then its parent's.
  *
- * Invariant: `turns.settlement` goes pending → due → answer, and the answer is written with the result of the call.
+ * Invariant: `turns.settlement` goes pending → due → answer, and the answer is written with the result of the call, or with what the agent is told.
  */
+
+import { isOneShotAgent } from '../../../workflows/agent-state/one-shot.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { DelegationSettlement } from '../../../workflows/contract/delegation.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import type { Deliverable } from '../../../workflows/protocol/turn.ts';
+import type { ReportAnswer } from '../../../workflows/protocol/tool-result.ts';
+import type { Deliverable, TurnStatus } from '../../../workflows/protocol/turn.ts';
+import { taskEnd } from '../agents/task-ends.ts';
+import { comes } from '../agents/wakes.ts';
 import { reportTo } from '../calls/reports.ts';
-import { type Reader, read, type StoreContext } from '../context.ts';
+import { findWaiting } from '../calls/waiting-set.ts';
+import { type Reader, read, type StoreContext, type Tx } from '../context.ts';
 import { appendEdge } from '../log/events.ts';
 import { contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { type EndedTurn, isEnded, type Turn } from '../schema/turn-states.ts';
-import { turnOf, writeToTurn } from './turns.ts';
+import { type Locked, turnOf, writeToTurn } from './turns.ts';
 
-/** Tells the waiting call of its parent that a turn has ended, once. */
+/** Tells the waiting call of its parent, or its agent where none waits, that a turn has ended, once. */
 export async function settleDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationSettlement | null> {
   const { parent_agent_turn_id: parentTurnId, parent_call_id: callId } = await read(ctx, (reader) =>
     turnOf(reader, agentTurnId),
@@ -28,8 +36,11 @@ export async function settleDelegation(ctx: StoreContext, agentTurnId: string): 
     const child = await turnOf(tx, agentTurnId);
     if (child.settlement === null || child.settlement === 'pending') return null;
     const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
-    if (child.settlement !== 'due') return { ack: child.settlement, wake: false, ...to };
-    const { ack, wake } = await reportTo(tx, parent, await reportOf(tx, child, callId));
+    if (child.settlement !== 'due') return { ack: child.settlement, wake: false, handover: null, ...to };
+    const isAwaited = (await findWaiting(tx, parentTurnId, callId)) !== undefined;
+    const { ack, wake, handover } = isAwaited
+      ? { ...(await reportTo(tx, parent, await reportOf(tx, child, callId))), handover: null }
+      : { ...(await tellAgent(tx, parent, child)), wake: false };
     // A workflow that committed its own end needs no check any more.
     const check = child.engine === null ? {} : { check_at: null };
     await tx.db
@@ -37,10 +48,37 @@ export async function settleDelegation(ctx: StoreContext, agentTurnId: string): 
       .set({ settlement: ack, ...check })
       .where('agent_turn_id', '=', agentTurnId)
       .execute();
-    appendEdge(tx, callId, joinResponse(child, parent.turn, callId));
-    return { ack, wake, ...to };
+    if (isAwaited) appendEdge(tx, callId, joinResponse(child, parent.turn, callId));
+    return { ack, wake, handover, ...to };
   });
 }
+
+const UNSUCCESSFUL: ReadonlySet<TurnStatus> = new Set(['failed', 'timeout', 'canceled']);
+
+/** Tells an agent that a turn has ended which it made and did not wait for: it makes a turn of that when it is free, as of anything that comes. */
+async function tellAgent(
+  tx: Tx,
+  { head, turn: parent }: Locked,
+  child: Turn,
+): Promise<{ readonly ack: ReportAnswer; readonly handover: Handover | null }> {
+  // An agent that was made for one turn has nobody who would ask what it makes of it; and a turn that was stopped with its parent is no news.
+  const isStopped = child.on_parent_end === 'stop' && UNSUCCESSFUL.has(parent.status);
+  if (isOneShotAgent(head.agent_id) || isStopped || (await isWaitedFor(tx, head.agent_id, child.agent_turn_id)))
+    return { ack: 'stale', handover: null };
+  const came = await taskEnd(tx, head.agent_id, { kind: 'task', resource: child.agent_turn_id });
+  return came ? { ack: 'applied', handover: (await comes(tx, head, came)).handover } : { ack: 'stale', handover: null };
+}
+
+/** Whether the agent waits for that very turn, or has waited for it: then it is told by the wait. */
+const isWaitedFor = async ({ db }: Reader, agentId: string, agentTurnId: string): Promise<boolean> =>
+  (await db
+    .selectFrom('waits')
+    .select('wait_id')
+    .where('agent_id', '=', agentId)
+    .where('kind', '=', 'task')
+    .where('resource', '=', agentTurnId)
+    .limit(1)
+    .executeTakeFirst()) !== undefined;
 
 const joinResponse = (child: TurnRow, parent: TurnRow, callId: string) =>
   ({
