@@ -139,9 +139,10 @@ describe('a handover', () => {
     new TurnWorkflows(harness.temporal.client, store);
   const noReports = async () => null;
   const noMore = async (agentId: string) => nothing(agentId);
-  const reportFor = ({ agentId, agentTurnId }: Lease, handover: null, wake: boolean): DelegationSettlement => ({
+  const reportFor = ({ agentId, agentTurnId }: Lease, wake: boolean): DelegationSettlement => ({
     ack: wake ? 'applied' : 'duplicate',
     wake,
+    handover: null,
     agentId,
     agentTurnId,
     callId: 'c1',

@@ -59,7 +59,7 @@ interface Target {
   /** The agent of whose output box a clone starts with a copy; null for an agent that starts with nothing, or with its own box. */
   readonly original: string | null;
   /** Whether the caller's agent is told when the turn ends and no call waits for it (A11). */
-  readonly isTold: boolean;
+  readonly isReported: boolean;
   /** The budgets of that profile, and those of the caller's. */
   readonly budgets: { readonly target: Budgets; readonly caller: Budgets };
 }
@@ -129,10 +129,11 @@ async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation)
     return { code: 'delegation_denied', message };
   }
   const budgets = { target: profile.snapshot.profile.budgets, caller: own };
-  const isTold = policy?.onEnd === 'wake';
-  if (target.strategy === 'reuse') return { agentId: target.agentId, profile: named, original: null, isTold, budgets };
+  const isReported = policy?.onEnd === 'wake';
+  if (target.strategy === 'reuse')
+    return { agentId: target.agentId, profile: named, original: null, isReported, budgets };
   const original = target.strategy === 'clone' ? target.agentId : null;
-  return { agentId: delegatedAgentId(named, callId, turn.tenant), profile: named, original, isTold, budgets };
+  return { agentId: delegatedAgentId(named, callId, turn.tenant), profile: named, original, isReported, budgets };
 }
 
 /** The target in words. */
@@ -212,8 +213,8 @@ async function queueChild(
   } as const;
   const { stepIndex } = call;
   const awaited = waitMs !== undefined;
-  const { isTold } = target;
-  const origin = { turn, depth: turn.depth + 1, stepIndex, callId, awaited, isTold, onParentEnd, share };
+  const { isReported } = target;
+  const origin = { turn, depth: turn.depth + 1, stepIndex, callId, awaited, isReported, onParentEnd, share };
   const queue = { lane: NORMAL_LANE, instructionCardId: cardId, digest: '' };
   await insertTurn(tx, { agentId, tenant: turn.tenant, agentTurnId, ...queue, origin, profile, request });
 }

@@ -34,7 +34,7 @@ export interface TurnOrigin {
   /** Whether the call waits for this turn's end (T30). */
   readonly awaited?: boolean;
   /** Whether its agent is told of this turn's end where no call waits for it (A11). */
-  readonly isTold?: boolean;
+  readonly isReported?: boolean;
   /** What becomes of this turn when the one that made it ends without success; it goes on when left out. */
   readonly onParentEnd?: ParentEndPolicy;
   /** What it is given of the caller's budgets; absent where no other turn's budgets are used. */
@@ -139,7 +139,7 @@ function rowOf(
     parent_agent_turn_id: origin?.turn.agent_turn_id ?? null,
     parent_step_index: origin?.stepIndex ?? null,
     parent_call_id: origin?.callId ?? null,
-    settlement: origin?.awaited || origin?.isTold ? 'pending' : null,
+    settlement: origin?.awaited || origin?.isReported ? 'pending' : null,
     on_parent_end: origin?.onParentEnd ?? null,
     // The end of the turn before it leases it: a queued turn needs no check of its own, unless it waits for a time.
     check_at: notBefore ?? null,

@@ -17,6 +17,7 @@ const app = defineApp({
       budgets: { maxTokens: 1_000_000_000 },
     }),
     defineAgent({ name: 'doctor', tags: ['expert'] }),
+    defineAgent({ name: 'keeper', delegationPolicy: { profiles: ['doctor'], onEnd: 'keep' } }),
     defineAgent({ name: 'stranger' }),
   ],
 });
@@ -69,7 +70,58 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       expect(childLease).toEqual(made.handover?.next);
       expect(childLease).toMatchObject({ profileName: 'doctor', agentTurnId: child.agentTurnId });
       await bench.ended(childLease);
-      expect(await toldOf(child.agentTurnId)).toBeNull();
+    });
+
+    describe('and whose turn ends', () => {
+      const instructionOf = async (turn: Lease | null | undefined) =>
+        (await bench.store.getTurn(turn?.agentTurnId ?? ''))?.instruction ?? '';
+
+      test('wakes the agent that made it, once, with what was delivered (A11)', async () => {
+        const lease = await bench.started(newAgent());
+        const child = childOf(await delegated(lease, NEW_DOCTOR));
+        await bench.ended(lease);
+        const childLease = await bench.leased(child.agentId);
+        await bench.think(childLease, 1);
+        const { handover } = await bench.store.commitTurn(fenceOf(childLease), SUCCESS);
+        expect(handover.settlements).toEqual([child.agentTurnId]);
+        const tellers = [bench.store, bench.other, bench.store];
+        const answers = await Promise.all(tellers.map((store) => store.settleDelegation(child.agentTurnId)));
+        expect(answers.map((answer) => answer?.ack)).toEqual(['applied', 'applied', 'applied']);
+        const woken = answers.flatMap((answer) => answer?.handover?.next ?? []);
+        expect(woken).toHaveLength(1);
+        expect(await instructionOf(woken[0])).toContain(
+          `turn ${child.agentTurnId} of agent ${child.agentId} has ended`,
+        );
+        expect((await bench.store.agentSummary(lease.agentId))?.agent.autonomousTurns).toBe(1);
+        expect(await bench.store.violations()).toEqual([]);
+      });
+
+      test('while the agent is busy is told behind its open turn (A11)', async () => {
+        const lease = await bench.started(newAgent());
+        const child = childOf(await delegated(lease, NEW_DOCTOR));
+        await bench.ended(await bench.leased(child.agentId));
+        expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'applied', handover: { next: null } });
+        const { handover } = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+        expect(await instructionOf(handover.next)).toContain(child.agentTurnId);
+      });
+
+      test('wakes no agent that was made for one turn, none that was stopped with it, and none that keeps to itself (A11)', async () => {
+        const oneShot = await bench.started(`run-${v7()}`);
+        const stopped = await bench.started(newAgent());
+        const keeping = await bench.started(newAgent(), { profile: 'keeper' });
+        const children = [
+          childOf(await delegated(oneShot, NEW_DOCTOR)),
+          childOf(await delegated(stopped, NEW_DOCTOR, { onParentEnd: 'stop' })),
+          childOf(await delegated(keeping, NEW_DOCTOR)),
+        ];
+        for (const lease of [oneShot, keeping]) await bench.ended(lease);
+        await bench.store.stopTurn(stopped.agentTurnId, 'enough');
+        for (const child of children) await bench.ended(await bench.leased(child.agentId));
+        for (const child of children) expect((await toldOf(child.agentTurnId))?.handover ?? null).toBeNull();
+        for (const lease of [oneShot, stopped, keeping])
+          expect((await bench.store.leaseNext(lease.agentId)).next).toBeNull();
+        expect(await bench.store.violations()).toEqual([]);
+      });
     });
 
     test('to an agent at work waits in its queue, and is leased by the end of the turn before it (T1, T29)', async () => {
@@ -213,7 +265,8 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       expect(handover).toEqual({ agentId: child.agentId, next: null, more: false, settlements: [child.agentTurnId] });
       expect(await bench.store.commitTurn(fenceOf(childLease), commit)).toMatchObject({ handover });
       expect(await bench.dueIn(child.agentTurnId)).toBe(10_000);
-      const told = { agentId: lease.agentId, agentTurnId: lease.agentTurnId, callId: made.callId, ack: 'applied' };
+      const to = { agentId: lease.agentId, agentTurnId: lease.agentTurnId, callId: made.callId };
+      const told = { ...to, ack: 'applied', handover: null };
       const tellers = [bench.store, bench.other, bench.store];
       const answers = await Promise.all(tellers.map((store) => store.settleDelegation(child.agentTurnId)));
       // Whoever was first wakes the parent.
