@@ -7,6 +7,24 @@ const RECOVERY = 'test/workers/journal/recovery.test.ts';
 
 export const JOURNAL_MUTANTS: readonly Mutant[] = [
   {
+    rule: 'C10',
+    breaks: 'a session is begun anew over what its journal has',
+    file: 'client/chat/chat-handle.ts',
+    find: `await journal?.demandWritable(this.agent.id, message.sessionId);`,
+    replace: ``,
+    test: RECOVERY,
+    only: 'sqlite',
+  },
+  {
+    rule: 'C10',
+    breaks: 'the only copy of what was said is overwritten',
+    file: 'workers/journal/files.ts',
+    find: `const kept = keeping && !(await beginsWith(temporary, path)) ? await keep(path) : null;`,
+    replace: `const kept = keeping && path === '' && !(await beginsWith(temporary, path)) ? await keep(path) : null;`,
+    test: RECOVERY,
+    only: 'sqlite',
+  },
+  {
     rule: 'C9',
     breaks: 'a turn closes before the journal has its end',
     file: 'activities/store-activities.ts',

@@ -1,5 +1,6 @@
 /** One broken rule each, in the order of the rules; test/architecture/rules.test.ts lists the rules that have none yet. */
 import { AGENT_STATE_MUTANTS } from './agent-state-mutants.ts';
+import { BORDER_MUTANTS } from './border-mutants.ts';
 import { CHAT_MUTANTS } from './chat-mutants.ts';
 import { CLOCK_MUTANTS } from './clock-mutants.ts';
 import { JOURNAL_MUTANTS } from './journal-mutants.ts';
@@ -516,6 +517,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   ...KERNEL_MUTANTS,
   ...WIRE_MUTANTS,
+  ...BORDER_MUTANTS,
   ...JOURNAL_MUTANTS,
   ...AGENT_STATE_MUTANTS,
   ...CHAT_MUTANTS,

@@ -145,7 +145,7 @@ describe.each(STORES)('a border, on %s', (_, fresh) => {
 
   describe.each(BORDERS)('%s', (name, border) => {
     test.each(['acme', null])(
-      'shows nothing of tenant %s, and changes nothing there, whatever is asked',
+      'shows nothing of tenant %s, and changes nothing there, whatever is asked (A10, A11, T25)',
       async (tenant) => {
         const all = await planted(bench, tenant, `of-${v7()}`);
         const of = border.tenant === tenant ? withoutShared(all) : all;
