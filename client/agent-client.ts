@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { wakeTokenHash } from '../activities/wake-tokens.ts';
 import type { WakeDelivery } from '../workflows/contract/agent-work.ts';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
-import { agentIdFor, type Border, checkedTenant, NO_BORDER } from '../workflows/contract/border.ts';
+import { agentIdFor, type Border, checkedTenant, NO_BORDER, narrowed, seesAll } from '../workflows/contract/border.ts';
 import type { SessionView } from '../workflows/contract/chat.ts';
 import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type {
@@ -73,7 +73,7 @@ export class AgentClient implements ClientApi {
 
   /** The same client for a caller that sees no more than what is within the border. */
   within(border: Border): AgentClient {
-    return new AgentClient(this.#options, border);
+    return new AgentClient(this.#options, narrowed(this.#border, border));
   }
 
   agent<Agent = unknown>(name: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
@@ -95,6 +95,7 @@ export class AgentClient implements ClientApi {
       store: this.#store,
       workflows: this.#workflows,
       journal: this.#journal,
+      isBordered: !seesAll(this.#border),
       of: agentId,
       chatId,
       agent: this.agent<Agent>(sessionAgent(agentId, chatId)),

@@ -5,10 +5,11 @@
  * not compile.
  */
 import { LRUCache } from 'lru-cache';
-import type { WakeDelivery } from '../../workflows/contract/agent-work.ts';
-import { agentIdFor, type Border, mayName, seesAll } from '../../workflows/contract/border.ts';
+import type { NewTrigger, WakeDelivery } from '../../workflows/contract/agent-work.ts';
+import { agentIdFor, type Border, mayName, narrowed, seesAll } from '../../workflows/contract/border.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import type { Named } from './reads/border.ts';
 import { agentNotFound } from './turns/roster.ts';
 
@@ -102,7 +103,7 @@ export const bordered = (store: Unbordered, border: Border): ClientStore => {
     changed: (timeoutMs, only) => store.changed(timeoutMs, only),
     fireTrigger: (tokenHash, delivery) => store.fireTrigger(tokenHash, delivery),
     close: () => store.close(),
-    within: (inner) => bordered(store, inner),
+    within: (inner) => bordered(store, narrowed(border, inner)),
   };
 };
 
@@ -115,10 +116,19 @@ const ofTurns = (store: Unbordered, view: View, border: Border) => ({
   readChunks: view.turn(store.readChunks, none),
   stopTurn: view.turn(store.stopTurn, unknownTurn),
   breakOffTurn: view.turn(store.breakOffTurn, unknownTurn),
-  steerTurn: view.turn(store.steerTurn, unknown),
+  steerTurn: view.turn(
+    (agentTurnId, text: string, key?: string) => store.steerTurn(agentTurnId, text, key, border),
+    unknown,
+  ),
   setBudgets: view.turn(store.setBudgets, nothing),
-  reportResult: view.turn(store.reportResult, () => ({ ack: 'unknown', wake: false }) as const),
-  compareResult: view.turn(store.compareResult, () => 'none' as const),
+  reportResult: view.turn(
+    (agentTurnId, report: ToolResultReport) => store.reportResult(agentTurnId, report, border),
+    () => ({ ack: 'unknown', wake: false }) as const,
+  ),
+  compareResult: view.turn(
+    (agentTurnId, report: ToolResultReport) => store.compareResult(agentTurnId, report, border),
+    () => 'none' as const,
+  ),
   answerApproval: view.turn(store.answerApproval, unknown),
   settleDelegation: view.turn(store.settleDelegation, nothing),
   readEvents: async (asked: Parameters<ClientStore['readEvents']>[0]) => {
@@ -146,7 +156,7 @@ const ofAgents = (store: Unbordered, view: View, border: Border) => ({
   listTimers: view.agent(store.listTimers, none),
   cancelTimer: view.agent(store.cancelTimer, no),
   listTriggers: view.agent(store.listTriggers, none),
-  createTrigger: view.agent(store.createTrigger, noAgent),
+  createTrigger: view.agent((agentId, trigger: NewTrigger) => store.createTrigger(agentId, trigger, border), noAgent),
   revokeTrigger: view.agent(store.revokeTrigger, no),
   wakeAgent: view.agent((agentId, delivery: WakeDelivery) => store.wakeAgent(agentId, delivery, border), noAgent),
   listAgents: (...[page]: Parameters<ClientStore['listAgents']>) => store.listAgents(page, border),

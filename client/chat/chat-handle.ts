@@ -18,6 +18,8 @@ export interface StoredChatOptions<Output extends object> extends ChatOptions {
   readonly store: ClientStore;
   readonly workflows: TurnWorkflows;
   readonly journal: SessionJournal | undefined;
+  /** Whether the caller sees a part of the store alone. */
+  readonly isBordered: boolean;
   /** The agent that is talked to. */
   readonly of: string;
   readonly chatId: string;
@@ -63,7 +65,7 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
 
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
     const { store, journal, of, profile, turn } = this.#options;
-    await journal?.demandWritable(this.agent.id, message.sessionId);
+    if (journal) await this.#demandWritable(journal, message.sessionId);
     const sent = await store.sendMessage({ agentId: of, message, ...checkedDelivery({ policy, profile }) });
     if (sent.kind === 'refused') throw new CodedError(sent.code, sent.message);
     await this.#carryOn(sent);
@@ -71,6 +73,21 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
   }
 
   /** The turn that was ended lets go, and the next one starts: at once, or when it has waited for further messages. */
+  /** Who sees a part of the store alone is told neither of journals of others nor where they are. */
+  async #demandWritable(journal: SessionJournal, sessionId: string | undefined): Promise<void> {
+    const { store, isBordered } = this.#options;
+    if (!isBordered) return journal.demandWritable(this.agent.id, sessionId);
+    const session = await store.getSession(this.agent.id);
+    if (!session && sessionId !== undefined && sessionId !== this.agent.id) return;
+    await journal.demandWritable(this.agent.id).catch((error: unknown) => {
+      if (!(error instanceof CodedError) || !error.code.startsWith('journal_')) throw error;
+      throw new CodedError(
+        error.code,
+        `the session of chat ${this.chatId} takes no message: its journal cannot be gone on with`,
+      );
+    });
+  }
+
   async #carryOn({ endedTurnId, handover, waitMs }: MessageSent): Promise<void> {
     const { workflows, journal } = this.#options;
     const ended = endedTurnId === null ? null : { agentId: this.agent.id, agentTurnId: endedTurnId };

@@ -4,6 +4,7 @@
  * Invariant: a token is kept as its hash alone, and every known hash is compared with what comes, each in constant time.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { type Border, borderFrom, checkedTenant, seesAll, TENANT_PATTERN } from '../../workflows/contract/border.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -40,6 +41,8 @@ export class Caller {
   /** What it sees, and what it may start. */
   readonly border: Border;
   readonly #scopes: ReadonlySet<Scope>;
+  /** Of the tenants that it has called for last, so that each is laid once. */
+  readonly #borders = new LRUCache<string, Border>({ max: 100 });
 
   constructor({ name, scopes, tenant, agents, profiles }: Omit<GatewayToken, 'sha256'>) {
     this.name = name;
@@ -58,7 +61,11 @@ export class Caller {
     if (asked === undefined) return border;
     const tenant = checkedTenant(asked);
     if (border.tenant === tenant) return border;
-    if (seesAll(border)) return { ...border, tenant };
+    if (seesAll(border)) {
+      const known = this.#borders.get(tenant) ?? { ...border, tenant };
+      this.#borders.set(tenant, known);
+      return known;
+    }
     throw new CodedError('permission_denied', `the token of ${this.name} is not for tenant ${tenant}`);
   }
 }

@@ -10,7 +10,7 @@ export const JOURNAL_MUTANTS: readonly Mutant[] = [
     rule: 'C10',
     breaks: 'a session is begun anew over what its journal has',
     file: 'client/chat/chat-handle.ts',
-    find: `await journal?.demandWritable(this.agent.id, message.sessionId);`,
+    find: `if (journal) await this.#demandWritable(journal, message.sessionId);`,
     replace: ``,
     test: RECOVERY,
     only: 'sqlite',

@@ -93,12 +93,13 @@ async function orNull<T>(promise: Promise<T>): Promise<T | null> {
   try {
     return await promise;
   } catch (error) {
-    if (isMissing(error)) return null;
+    // In a folder that is none, no file is.
+    if (isMissing(error) || codeOf(error) === 'ENOTDIR') return null;
     throw error;
   }
 }
 
-const MISSING: readonly (string | undefined)[] = ['ENOENT', 'ENOTDIR'];
+const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | null)?.code;
 
 /** Whether an error says that there is no such file. */
-export const isMissing = (error: unknown): boolean => MISSING.includes((error as NodeJS.ErrnoException | null)?.code);
+export const isMissing = (error: unknown): boolean => codeOf(error) === 'ENOENT';

@@ -155,7 +155,7 @@ export interface WakeStore {
   /** Lists triggers of an agent, the oldest first. */
   listTriggers(agentId: string, page?: WorkPage): Promise<readonly TriggerView[]>;
   /** Makes a trigger. Errors: `agent_not_found`; `invalid_request` when the agent has too many. */
-  createTrigger(agentId: string, trigger: NewTrigger): Promise<TriggerView>;
+  createTrigger(agentId: string, trigger: NewTrigger, border?: Border): Promise<TriggerView>;
   /** Revokes a trigger, for good. Idempotent; false when the agent has no such trigger. */
   revokeTrigger(agentId: string, triggerId: string): Promise<boolean>;
   /**

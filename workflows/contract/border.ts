@@ -47,6 +47,17 @@ export function borderFrom({ tenant, agents, profiles, anyProfile }: BorderTerms
   };
 }
 
+/** A border within another one: it shows no more than that one does, and starts no more. Errors: `permission_denied` for one that lies outside. */
+export function narrowed(outer: Border, inner: Border): Border {
+  const anyProfile = outer.anyProfile && inner.anyProfile;
+  const profiles = outer.profiles ?? inner.profiles;
+  const started = { ...(profiles ? { profiles } : {}), anyProfile };
+  if (seesAll(outer)) return { ...inner, ...started };
+  if (inner.tenant !== undefined && inner.tenant !== outer.tenant)
+    throw new CodedError('permission_denied', `this client is not for ${inner.tenant ?? 'agents of the operators'}`);
+  return { ...outer, ...started };
+}
+
 /** Whether a border leaves nothing out of view. */
 export const seesAll = ({ tenant, agentPrefixes }: Border): boolean =>
   tenant === undefined && agentPrefixes === undefined;

@@ -8,6 +8,7 @@ import type { JsonValue } from '../protocol/json.ts';
 import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
 import type { ActivityAttempt, Fence } from '../protocol/turn.ts';
 import type { RecordedAnswer } from './approvals.ts';
+import type { Border } from './border.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { StepBegin, StepOpening } from './steps.ts';
 import type { Suspension, Until } from './suspension.ts';
@@ -140,7 +141,7 @@ export interface CallStore {
    * is not in the store (T18), `stale` when the turn is over (unless the call had its result: then `duplicate`) or has another epoch, and `unknown` for a turn or call that is not there.
    * Idempotent by the call.
    */
-  reportResult(agentTurnId: string, report: ToolResultReport): Promise<Reported>;
+  reportResult(agentTurnId: string, report: ToolResultReport, border?: Border): Promise<Reported>;
   /**
    * Tells where each of these calls stands, and makes the clock count: a report that was deferred is tried again, and an overdue call gets
    * a timeout as its result, once (T17, T18). Idempotent: what was settled before is returned again. Errors: `stale_epoch` (T5);
@@ -148,7 +149,7 @@ export interface CallStore {
    */
   resolveWaiting(fence: Fence, callIds: readonly string[], mark?: InboxMark): Promise<WaitingState<RecordedAnswer>>;
   /** Compares a report with the result of its call, while the turn is open and after it. Writes nothing; a heartbeat is no result's equal. */
-  compareResult(agentTurnId: string, report: ToolResultReport): Promise<ResultComparison>;
+  compareResult(agentTurnId: string, report: ToolResultReport, border?: Border): Promise<ResultComparison>;
   /** Reads a call of this turn as it was proposed; null when the turn has no such call. Reads only: the lease is not checked. */
   readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
   /**

@@ -1,6 +1,8 @@
 /** What an operator does to a turn or an agent: stop, steer, set budgets, set the lifecycle (T8, T10, T21, T22, K9). */
+
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { AgentLifecycle } from '../protocol/turn.ts';
+import type { Border } from './border.ts';
 import type { Handover } from './lease.ts';
 
 /** The answer to a stop. */
@@ -67,7 +69,7 @@ export interface ControlStore {
    * key each call queues one. Errors: `inbox_full` when too many messages of the turn are unread; `idempotency_conflict` when the key
    * belongs to another message.
    */
-  steerTurn(agentTurnId: string, text: string, key?: string): Promise<SteerAck>;
+  steerTurn(agentTurnId: string, text: string, key?: string, border?: Border): Promise<SteerAck>;
   /**
    * Sets budgets of a queued or open turn; those that are left out stay (K9). A question that the new budgets answer is answered by them.
    * Null when the turn has ended or was never accepted. Idempotent: the same budgets again are no change. Errors: `budget_refused` where a

@@ -1,10 +1,13 @@
 /** Triggers: making, listing and revoking them (A9). */
+
 import { MOST_TRIGGERS } from '../../../workflows/agent-state/triggers.ts';
 import type { NewTrigger, TriggerView, WorkPage } from '../../../workflows/contract/agent-work.ts';
+import { type Border, NO_BORDER } from '../../../workflows/contract/border.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
 import type { TriggerRow } from '../schema/agent-rows.ts';
 import type { Db } from '../schema/rows.ts';
+import { startRefusal } from '../turns/at-the-border.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
 import { agentNotFound, rosterEntry } from '../turns/roster.ts';
 import { behind } from './lists.ts';
@@ -32,9 +35,17 @@ export async function insertTrigger(
 }
 
 /** Makes a trigger. */
-export const createTrigger = (ctx: StoreContext, agentId: string, trigger: NewTrigger): Promise<TriggerView> =>
+export const createTrigger = (
+  ctx: StoreContext,
+  agentId: string,
+  trigger: NewTrigger,
+  border: Border = NO_BORDER,
+): Promise<TriggerView> =>
   write(ctx, agentId, async (tx) => {
-    if (!(await rosterEntry(tx, agentId))) throw agentNotFound(agentId);
+    const entry = await rosterEntry(tx, agentId);
+    if (!entry) throw agentNotFound(agentId);
+    const refused = startRefusal(border, { agentId, entry }, entry.profile);
+    if (refused) throw new CodedError(refused.code, refused.message);
     await lockHead(tx, agentId);
     const { count } = await tx.db
       .selectFrom('triggers')

@@ -3,10 +3,11 @@ import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { Deferral } from '../../../workflows/waiting/decisions.ts';
 import type { Reader, Tx } from '../context.ts';
 import { decoded, encoded } from '../schema/json.ts';
+import type { FromWithin } from './reported-results.ts';
 
 /** A report that is kept, and when it is tried next. */
 export interface DeferredReport {
-  readonly report: ResultReport;
+  readonly report: ResultReport & FromWithin;
   readonly deferral: Deferral;
 }
 
@@ -31,7 +32,7 @@ export async function findDeferral(
 export async function keepDeferral(
   tx: Tx,
   agentTurnId: string,
-  report: ResultReport,
+  report: ResultReport & FromWithin,
   { reason, retryCount, nextRetryAt }: Deferral,
 ): Promise<void> {
   const state = { defer_reason: reason, retry_count: retryCount, next_retry_at: nextRetryAt };

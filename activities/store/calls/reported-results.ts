@@ -1,6 +1,6 @@
 /** What a report, or the lack of one, says as the result of its call. */
 
-import { NO_BORDER } from '../../../workflows/contract/border.ts';
+import { type Border, NO_BORDER } from '../../../workflows/contract/border.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
@@ -14,6 +14,11 @@ import type { EndOfCall } from './tool-specs.ts';
 
 type Call = CardContents['tool.call'];
 
+/** A report of a caller with a border: it brings no card that the caller does not see, however late it is applied. */
+export interface FromWithin {
+  readonly within?: Border;
+}
+
 /** What a report brings. */
 export interface Body {
   /** Absent when the report has no result. */
@@ -26,7 +31,7 @@ export interface Body {
 export async function bodyOf(
   reader: Reader,
   { tenant }: Pick<TurnRow, 'tenant'>,
-  report: ToolResultReport,
+  report: ToolResultReport & FromWithin,
 ): Promise<Body | null> {
   const { db } = reader;
   const { toolResultCardId: cardId, result } = report;
@@ -36,7 +41,7 @@ export async function bodyOf(
     .select(['type', 'content'])
     .where('card_id', '=', cardId)
     .executeTakeFirst();
-  if (!card || !(await mayUse(reader, NO_BORDER, { cardId }, tenant))) return null;
+  if (!card || !(await mayUse(reader, report.within ?? NO_BORDER, { cardId }, tenant))) return null;
   if (card.type !== 'tool.output') return { problem: `card ${cardId} is a ${card.type}, not the output of a tool` };
   return { result: contentOf(card, 'tool.output').value };
 }

@@ -4,6 +4,7 @@
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
 
+import { type Border, NO_BORDER, seesAll } from '../../../workflows/contract/border.ts';
 import { bringsResult, type Reported } from '../../../workflows/contract/calls.ts';
 import type { ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
 import { onReport, type ReportDecision, type WaitingFacts } from '../../../workflows/waiting/decisions.ts';
@@ -14,7 +15,7 @@ import { isEnded, leased, type Turn } from '../schema/turn-states.ts';
 import { type Locked, writeToTurn } from '../turns/turns.ts';
 import { findCall, findResult } from './call-cards.ts';
 import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
-import { bodyOf, resultContent } from './reported-results.ts';
+import { bodyOf, type FromWithin, resultContent } from './reported-results.ts';
 import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
 import { callPhaseOf, findWaiting, markWaiting, rescheduleCheck, syncHead } from './waiting-set.ts';
@@ -24,16 +25,18 @@ export async function reportResult(
   ctx: StoreContext,
   agentTurnId: string,
   report: ToolResultReport,
+  border: Border = NO_BORDER,
 ): Promise<Reported> {
+  const from = seesAll(border) ? report : { ...report, within: border };
   const reported = await writeToTurn(ctx, agentTurnId, async (tx, locked) => ({
-    ...(await reportTo(tx, locked, report)),
+    ...(await reportTo(tx, locked, from)),
     agentId: locked.turn.agent_id,
   }));
   return reported ?? { ack: 'unknown', wake: false };
 }
 
 /** Takes a report for the turn. The caller holds the head row of the turn's agent. */
-export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport): Promise<Reported> {
+export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport & FromWithin): Promise<Reported> {
   const { head, turn } = locked;
   const { agent_turn_id: agentTurnId } = turn;
   const { callId } = report;
@@ -62,7 +65,7 @@ export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport)
 
 /** A report, and what was decided about it. */
 interface Decided {
-  readonly report: ToolResultReport;
+  readonly report: ToolResultReport & FromWithin;
   readonly waiting: WaitingRow | undefined;
   readonly decision: ReportDecision;
 }

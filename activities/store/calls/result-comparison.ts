@@ -1,4 +1,5 @@
 /** Whether a report says what the result of its call says already: a delivery that is repeated is no second answer. */
+import { type Border, NO_BORDER, seesAll } from '../../../workflows/contract/border.ts';
 import { bringsResult, type ResultComparison } from '../../../workflows/contract/calls.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
@@ -16,6 +17,7 @@ export const compareResult = (
   ctx: StoreContext,
   agentTurnId: string,
   report: ToolResultReport,
+  border: Border = NO_BORDER,
 ): Promise<ResultComparison> =>
   read(ctx, async (reader) => {
     const row = await reader.db
@@ -26,7 +28,7 @@ export const compareResult = (
     if (!row) return 'none';
     const call = await findCall(reader, agentTurnId, report.callId);
     const turn = await turnOf(reader, agentTurnId);
-    const body = await bodyOf(reader, turn, report);
+    const body = await bodyOf(reader, turn, seesAll(border) ? report : { ...report, within: border });
     if (!call || !body || !bringsResult(report)) return 'other';
     const said = resultContent(call.content, 'continue', report, body);
     return digestOf(said) === digestOf(contentOf(row, 'tool.result')) ? 'same' : 'other';

@@ -3,8 +3,10 @@
  *
  * Invariant: a context box is complete when it is made, and nothing is ever added to it (T24).
  */
+
 import { sql } from 'kysely';
 import { v7 } from 'uuid';
+import { NO_BORDER } from '../../../workflows/contract/border.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { contextBoxId, inputCardId, outputCardId } from '../../ids.ts';
@@ -12,7 +14,9 @@ import { type StoreContext, type Tx, write } from '../context.ts';
 import { encoded } from '../schema/json.ts';
 import type { BoxRow, HiddenReason } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
+import { mayUse } from '../turns/at-the-border.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
+import { rosterEntry } from '../turns/roster.ts';
 import { createBox, insertCard } from './cards.ts';
 import { rewriteUnits, writeUnits } from './earlier-turns.ts';
 
@@ -156,6 +160,7 @@ export const replaceOutputBox = (
       throw new CodedError('box_unavailable', message);
     }
     const ids = [...new Set(cardIds)];
+    const tenant = (await rosterEntry(tx, agentId))?.tenant ?? null;
     const boxId = v7();
     const box = {
       box_id: boxId,
@@ -166,7 +171,8 @@ export const replaceOutputBox = (
     await createBox(tx, box);
     for (const [index, cardId] of ids.entries()) {
       const card = await tx.db.selectFrom('cards').select('card_id').where('card_id', '=', cardId).executeTakeFirst();
-      if (!card) throw new CodedError('box_unavailable', `there is no card ${cardId} to put into the new box`);
+      if (!card || !(await mayUse(tx, NO_BORDER, { cardId }, tenant)))
+        throw new CodedError('box_unavailable', `there is no card ${cardId} to put into the new box`);
       const entry = { box_id: boxId, seq: index + 1, card_id: cardId, hidden_reason: null };
       await tx.db.insertInto('box_cards').values(entry).execute();
     }

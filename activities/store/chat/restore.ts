@@ -13,6 +13,7 @@ import { writeNewCards } from '../cards/cards.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { leased } from '../schema/turn-states.ts';
+import { namingRefusal } from '../turns/at-the-border.ts';
 import { profileRefusal } from '../turns/chosen-profile.ts';
 import { cancelQueued } from '../turns/control.ts';
 import { endTurn } from '../turns/endings.ts';
@@ -20,7 +21,7 @@ import { handOver } from '../turns/handover.ts';
 import { heldHead, lockHead, updateHead } from '../turns/head.ts';
 import { tryLease } from '../turns/lease.ts';
 import { selectProfileHead } from '../turns/profiles.ts';
-import { enrol } from '../turns/roster.ts';
+import { enrol, rosterEntry } from '../turns/roster.ts';
 import type { StoredCommit } from '../turns/terminal.ts';
 import { turnOf } from '../turns/turns.ts';
 import { messageRow, noteMessage, sessionWith } from './messages.ts';
@@ -36,8 +37,16 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
     if (known) return { restored: false, waiting: 0, handover: null };
     const name = lost.profile;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
-    const refused = await profileRefusal(tx, { agentId, name, head: profileHead });
+    const refused = await profileRefusal(tx, { agentId, tenant: lost.tenant, name, head: profileHead });
     if (refused) throw new CodedError(refused.code, refused.message);
+    const entry = await rosterEntry(tx, agentId);
+    const misnamed = entry ? null : await namingRefusal(tx, agentId, lost.tenant);
+    if (misnamed) throw new CodedError(misnamed.code, misnamed.message);
+    if (entry && entry.tenant !== lost.tenant)
+      throw new CodedError(
+        'invalid_input',
+        `agent ${agentId} is of tenant ${entry.tenant ?? '(none)'}, and the session of ${lost.tenant ?? '(none)'}`,
+      );
     const awake = await enrol(tx, head, { profile: name, parent: null, tenant: lost.tenant });
     if (awake !== head) await updateHead(tx, agentId, { agent_status: awake.agent_status });
     const restoring: Restoring = { lost, agentId, coming: [...lost.messages], rows: new Map() };

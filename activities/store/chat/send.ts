@@ -10,7 +10,7 @@ import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import { deniedBy } from '../../../workflows/chat/input-policy.ts';
 import { type Placement, placementOf } from '../../../workflows/chat/placement.ts';
 import { renderMessages } from '../../../workflows/chat/rendering.ts';
-import { type Border, NO_BORDER, nameWithin } from '../../../workflows/contract/border.ts';
+import { type Border, NO_BORDER, nameWithin, seesAll } from '../../../workflows/contract/border.ts';
 import type { MessageSent, SendMessage } from '../../../workflows/contract/chat.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import type { ChatConfig } from '../../../workflows/protocol/chat.ts';
@@ -22,7 +22,7 @@ import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
 import { admissionRefusal } from '../turns/accept.ts';
-import { agentRefusal, startRefusal, tenantAt } from '../turns/at-the-border.ts';
+import { agentRefusal, namingRefusal, startRefusal, tenantAt } from '../turns/at-the-border.ts';
 import { profileRefusal } from '../turns/chosen-profile.ts';
 import { endForMessage } from '../turns/control.ts';
 import { handOver } from '../turns/handover.ts';
@@ -84,10 +84,11 @@ export async function sendMessage(
     const of = own ? { agentId, entry: own } : { agentId: input.agentId, entry: base };
     const refused =
       unseen ??
-      (own || !base ? null : baseRefusal(border, input.agentId, base)) ??
+      baseRefusal(border, input.agentId, own, base) ??
       startRefusal(border, of, name) ??
-      sessionRefusal(agentId, tenant, input, session?.session_id, doubled !== undefined) ??
-      (await profileRefusal(tx, { agentId, name, head: profileHead }));
+      (own ? null : await namingRefusal(tx, agentId, tenant)) ??
+      sessionRefusal(agentId, tenant !== null || !seesAll(border), input, session?.session_id, doubled !== undefined) ??
+      (await profileRefusal(tx, { agentId, tenant, name, head: profileHead, isShown: seesAll(border) }));
     const placing = { head, agentId, digest, name, input, profileHead, tenant, isNew: !own };
     const outcome = refused ?? (await place(tx, placing));
     if ('code' in outcome) {
@@ -104,24 +105,34 @@ const conflict = (agentId: string, { message }: SendMessage): RefusedRequest => 
   message: `the key ${message.idempotencyKey} belongs to another message of session ${agentId}`,
 });
 
-/** Why the caller may not begin a chat with an agent that is there; null when it may. It need not see the agent: a token may be for one chat. */
-const baseRefusal = ({ tenant }: Border, agentId: string, base: RosterEntry): Refusal | null =>
-  tenant === undefined || tenant === base.tenant
-    ? null
-    : agentRefusal({ tenant, anyProfile: false }, { agentId, entry: base });
+/**
+ * Why the message is not for the agent that it names; null when it is. The caller need not see that agent: a token may be for one chat. The
+ * session's agent may have been made as an agent of a tenant, which is called like this chat and is another one.
+ */
+function baseRefusal(
+  { tenant }: Border,
+  agentId: string,
+  own: RosterEntry | undefined,
+  base: RosterEntry | undefined,
+): Refusal | null {
+  const whose = (own ?? base)?.tenant ?? null;
+  const isOneTenants = base ? base.tenant === whose : whose === null || agentId.startsWith(`${whose}~`);
+  if (isOneTenants && (tenant === undefined || !base || tenant === base.tenant)) return null;
+  return { code: 'agent_not_found', message: `agent ${agentId} is none of this caller; check the id` };
+}
 
 /** Why the message cannot be of this session; null when it can (C1, C2). */
 function sessionRefusal(
   agentId: string,
-  tenant: string | null,
+  hasOwnId: boolean,
   { message: { sessionId, eventId } }: SendMessage,
   known: string | undefined,
   isDoubled: boolean,
 ): Refusal | null {
   if (known !== undefined && sessionId !== undefined && sessionId !== known)
     return invalid('sessionId', `the session of this chat is ${known}; leave sessionId out, or send that one`);
-  if (known === undefined && tenant !== null && sessionId !== undefined && sessionId !== agentId)
-    return invalid('sessionId', `the session of a tenant's chat is called ${agentId}; leave sessionId out`);
+  if (known === undefined && hasOwnId && sessionId !== undefined && sessionId !== agentId)
+    return invalid('sessionId', `the session of this chat is called ${agentId}; leave sessionId out`);
   if (known === undefined && sessionId !== undefined && sessionId !== agentId && sessionId.includes('~'))
     return invalid(
       'sessionId',

@@ -39,6 +39,8 @@ export function agentInView({ tenant, agentPrefixes }: Border, column: string): 
     ...(agentPrefixes ? [isWithinOne('seen.root_agent_id', agentPrefixes)] : []),
   ];
   if (conditions.length === 0) return sql`1 = 1`;
+  // Found by the index of a tenant's agents, however many others there are.
+  if (tenant) return sql`${sql.ref(column)} in (select seen.agent_id from agents seen where ${all(conditions)})`;
   return sql`exists (select 1 from agents seen where seen.agent_id = ${sql.ref(column)} and ${all(conditions)})`;
 }
 

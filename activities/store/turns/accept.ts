@@ -1,7 +1,7 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
 import { v7 } from 'uuid';
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
-import { type Border, NO_BORDER, nameWithin } from '../../../workflows/contract/border.ts';
+import { type Border, NO_BORDER, nameWithin, seesAll } from '../../../workflows/contract/border.ts';
 import type { DroppedEvent } from '../../../workflows/contract/events.ts';
 import type { Accepted, AcceptInput } from '../../../workflows/contract/lease.ts';
 import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -15,7 +15,7 @@ import { insertRows, prepared } from '../prepared.ts';
 import { encodedText } from '../schema/json.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import { type QueuedTurn, type Turn, turnFrom } from '../schema/turn-states.ts';
-import { agentRefusal, mayUse, referenceRefusal, startRefusal, tenantAt } from './at-the-border.ts';
+import { agentRefusal, mayUse, namingRefusal, referenceRefusal, startRefusal, tenantAt } from './at-the-border.ts';
 import { profileRefusal, selectChosenProfile } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
 import { forgetNewHead, lockHead, lockHeadWith, updateHead } from './head.ts';
@@ -66,7 +66,8 @@ export async function accept(
       unseen ??
       refusalOf(tx, head, inbox, request.uiAction) ??
       startRefusal(border, wanted, name) ??
-      (await profileRefusal(tx, { agentId, name, head: profile })) ??
+      (agent ? null : await namingRefusal(tx, agentId, tenant)) ??
+      (await profileRefusal(tx, { agentId, tenant, name, head: profile, isShown: seesAll(border) })) ??
       (await missingReference(tx, border, request, tenant)) ??
       (await referenceRefusal(tx, border, request, tenant));
     if (refused) {

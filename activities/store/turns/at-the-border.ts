@@ -1,5 +1,5 @@
 /** What is refused at a border before anything is written: agents that a caller does not see, profiles that it may not start, cards and boxes of others. */
-import { type Border, mayName, mayStart, nameWithin, seesAll } from '../../../workflows/contract/border.ts';
+import { type Border, mayName, mayStart, seesAll } from '../../../workflows/contract/border.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { Reader } from '../context.ts';
 import { inView, seesAgent, tenantOf } from '../reads/border.ts';
@@ -23,6 +23,43 @@ export function agentRefusal(border: Border, { agentId, entry }: WantedAgent): R
   return { code: 'agent_not_found', message: `there is no agent ${agentId} for this caller; check the id` };
 }
 
+/**
+ * Why an agent of that tenant cannot be made under this id; null when it can. Ids of a tenant are those of chats with an agent of its name: where
+ * the operators have such an agent there is no tenant called like it, and where there is the tenant they make none of its ids.
+ */
+export async function namingRefusal({ db }: Reader, agentId: string, tenant: string | null): Promise<Refusal | null> {
+  const [first = '', ...rest] = agentId.split('~');
+  if (tenant === null) {
+    if (rest.length === 0) return null;
+    const taken = await db
+      .selectFrom('agents')
+      .select('agent_id')
+      .where('tenant', '=', first)
+      .limit(1)
+      .executeTakeFirst();
+    const message = `ids that begin with ${first}~ are those of tenant ${first}: act for it, or choose another id`;
+    return taken ? { code: 'invalid_request', message } : null;
+  }
+  const operators = await db
+    .selectFrom('agents')
+    .select('agent_id')
+    .where('tenant', 'is', null)
+    .where(({ or, eb, selectFrom }) =>
+      or([
+        eb('agent_id', '=', tenant),
+        eb(
+          'agent_id',
+          'in',
+          selectFrom('chat_sessions').select('chat_sessions.agent_id').where('of_agent', '=', tenant),
+        ),
+      ]),
+    )
+    .limit(1)
+    .executeTakeFirst();
+  const message = `${tenant} is an agent of the operators, and can be no tenant; choose another name for the tenant`;
+  return operators ? { code: 'invalid_request', message } : null;
+}
+
 /** Why the caller may not start a turn of this profile for the agent; null when it may. */
 export function startRefusal(border: Border, { agentId, entry }: WantedAgent, profile: string): Refusal | null {
   const tenant = tenantAt(border, { entry });
@@ -33,9 +70,10 @@ export function startRefusal(border: Border, { agentId, entry }: WantedAgent, pr
     isDelegated: (entry?.parent_agent_id ?? null) !== null,
   };
   if (mayStart(border, agent, profile)) return null;
-  const own = entry?.profile ?? nameWithin(tenant, agentId);
-  const may = border.profiles?.join(', ') ?? (agent.isDelegated ? 'none of an agent that another one has made' : own);
-  const message = `this caller may not start profile ${profile} for agent ${agentId}; it may start: ${may}`;
+  const may =
+    border.profiles?.join(', ') ??
+    (agent.isDelegated ? 'none of an agent that another one has made' : "the agent's own");
+  const message = `this caller may not start this profile for agent ${agentId}; it may start: ${may}`;
   return { code: 'permission_denied', message };
 }
 

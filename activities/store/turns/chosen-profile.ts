@@ -41,6 +41,9 @@ const headOfAgent = prepared((db, agent: { agentId: string; name: string }) =>
 /** The profile that a request is for. */
 export interface ChosenProfile {
   readonly agentId: string;
+  readonly tenant: string | null;
+  /** Whether the caller is told which profiles there are; it is when left out. */
+  readonly isShown?: boolean;
   readonly name: string;
   /** What `selectChosenProfile` has found; undefined when no app has registered a profile of that name. */
   readonly head: Pick<ProfileRow, 'hash'> | undefined;
@@ -50,12 +53,18 @@ export interface ChosenProfile {
  * Why an agent cannot have this profile; null when it can, and also while no app has registered any profile: a client may come before the
  * first worker. Errors: `store_corrupt` for a profile that cannot be read.
  */
-export async function profileRefusal(reader: Reader, { agentId, name, head }: ChosenProfile): Promise<Refusal | null> {
-  if (head) return name === agentId ? sharedRefusal(agentId, (await profileByHash(reader, head.hash)).profile) : null;
+export async function profileRefusal(
+  reader: Reader,
+  { agentId, tenant, name, head, isShown = true }: ChosenProfile,
+): Promise<Refusal | null> {
+  const called = nameWithin(tenant, agentId);
+  if (head) return name === called ? sharedRefusal(called, (await profileByHash(reader, head.hash)).profile) : null;
   const registered = await registeredNames(reader, name);
   if (registered === null) return null;
+  if (!isShown)
+    return { code: 'profile_not_found', message: `no profile is named ${name}, or none was named for ${called}` };
   const message =
-    name === agentId
+    name === called
       ? `agent ${agentId} has no profile, and none has its name: name one with the request (${registered})`
       : `no profile is named ${name}: ${registered}`;
   return { code: 'profile_not_found', message };

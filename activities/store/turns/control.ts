@@ -2,8 +2,10 @@
  * What an operator does to a turn or an agent: stop, cancel, steer, set budgets (T8, T10, T21, T22, K9). Each is one transaction that is
  * final by itself; the workflows are told afterwards, and only to let go of what they hold.
  */
+
 import { v7 } from 'uuid';
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
+import { type Border, NO_BORDER } from '../../../workflows/contract/border.ts';
 import type {
   BreakOff,
   BudgetsChanged,
@@ -25,6 +27,7 @@ import { type StoreContext, type Tx, write } from '../context.ts';
 import { encodedText } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import { isEnded } from '../schema/turn-states.ts';
+import { startRefusal } from './at-the-border.ts';
 import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead, updateHead } from './head.ts';
@@ -104,13 +107,22 @@ export async function cancelQueued(tx: Tx, { head, turn }: Locked, reason: strin
 }
 
 /** Queues a message for the next safe boundary of a turn; a turn that has ended is `stale` and nothing is kept. */
-export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: string, key?: string): Promise<SteerAck> {
+export async function steerTurn(
+  ctx: StoreContext,
+  agentTurnId: string,
+  text: string,
+  key?: string,
+  border: Border = NO_BORDER,
+): Promise<SteerAck> {
   const steerId = key === undefined ? v7() : steerIdFor(agentTurnId, key);
   const steered = await writeToTurn<SteerAck>(ctx, agentTurnId, async (tx, { turn }) => {
     const { agent_id: agentId } = turn;
     const known = key === undefined ? null : await steerBefore(tx, { agentTurnId, steerId, text, key });
     if (known) return { ack: 'accepted', agentId, seq: known.seq };
     if (isEnded(turn)) return { ack: 'stale', agentId };
+    // What the turn does not read becomes a turn of its profile.
+    const refused = startRefusal(border, { agentId, entry: await rosterEntry(tx, agentId) }, turn.profile_name);
+    if (refused) throw new CodedError(refused.code, refused.message);
     if ((await countPendingSteers(tx, agentTurnId)) >= MOST_PENDING_STEERS) {
       const message = `turn ${agentTurnId} has ${MOST_PENDING_STEERS} messages it has not read; send this one later`;
       throw new CodedError('inbox_full', message);

@@ -58,6 +58,8 @@ interface Target {
   readonly profile: string;
   /** The agent of whose output box a clone starts with a copy; null for an agent that starts with nothing, or with its own box. */
   readonly original: string | null;
+  /** Whether it is made for this work. */
+  readonly isNew: boolean;
   /** Whether the caller's agent is told when the turn ends and no call waits for it (A11). */
   readonly isReported: boolean;
   /** The budgets of that profile, and those of the caller's. */
@@ -131,9 +133,16 @@ async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation)
   const budgets = { target: profile.snapshot.profile.budgets, caller: own };
   const isReported = policy?.onEnd === 'wake';
   if (target.strategy === 'reuse')
-    return { agentId: target.agentId, profile: named, original: null, isReported, budgets };
+    return { agentId: target.agentId, profile: named, original: null, isNew: false, isReported, budgets };
   const original = target.strategy === 'clone' ? target.agentId : null;
-  return { agentId: delegatedAgentId(named, callId, turn.tenant), profile: named, original, isReported, budgets };
+  return {
+    agentId: delegatedAgentId(named, callId, turn.tenant),
+    profile: named,
+    original,
+    isNew: true,
+    isReported,
+    budgets,
+  };
 }
 
 /** The target in words. */
@@ -170,7 +179,7 @@ async function makeTurn(tx: Tx, caller: Caller, target: Target, delegation: Dele
   const context = await contextOf(tx, caller, delegation);
   if ('code' in context) return context;
   const head = await lockHead(tx, target.agentId);
-  const refused = await admissionRefusal(tx, head);
+  const refused = (await takenRefusal(tx, turn, target)) ?? (await admissionRefusal(tx, head));
   if (refused) return refused;
   const { root_agent_id: rootAgentId = turn.agent_id } = (await rosterEntry(tx, turn.agent_id)) ?? {};
   const parent = { agentId: turn.agent_id, rootAgentId };
@@ -180,6 +189,13 @@ async function makeTurn(tx: Tx, caller: Caller, target: Target, delegation: Dele
   await queueChild(tx, caller, { target, share, contextBoxId: context.boxId }, delegation);
   // Locked anew, for its box may be another one by now.
   return handOver(tx, await lockHead(tx, target.agentId));
+}
+
+/** Why a new agent cannot be made: somebody else has made one of its id. Null when it can, and for one that is there to be used again. */
+async function takenRefusal(tx: Tx, turn: WithLease, { agentId, isNew }: Target): Promise<Refusal | null> {
+  const entry = isNew ? await rosterEntry(tx, agentId) : undefined;
+  if (!entry || entry.parent_agent_id === turn.agent_id) return null;
+  return { code: 'delegation_denied', message: `agent ${agentId} is there already, and was not made by this agent` };
 }
 
 /** The turn that is to be made. */

@@ -2,11 +2,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
+import { callId as callIdOf, delegatedAgentId } from '../../../../activities/ids.ts';
 import { type Border, NO_BORDER } from '../../../../workflows/contract/border.ts';
 import type { ClientStore } from '../../../../workflows/contract/store.ts';
 import { enqueueRequestSchema } from '../../../../workflows/protocol/enqueue.ts';
 import { messageOf } from '../chat/session.ts';
-import { STORES, StoreBench } from '../store-bench.ts';
+import { fenceOf, STORES, StoreBench } from '../store-bench.ts';
 import { begun, type Planted, planted, tenantStore } from './planted.ts';
 
 const app = defineApp({
@@ -18,6 +19,7 @@ const app = defineApp({
     }),
     defineAgent({ name: 'doctor' }),
     defineAgent({ name: 'admin' }),
+    defineAgent({ name: 'greeter', singleton: true }),
   ],
 });
 
@@ -293,6 +295,75 @@ describe.each(STORES)('a border, on %s', (_, fresh) => {
       });
     });
 
+    test('a report brings no card of the operators, and does not tell that there is one (T18)', async () => {
+      for (const border of [
+        { tenant: 'acme', anyProfile: true },
+        { tenant: null, agentPrefixes: ['team-'], anyProfile: true },
+      ]) {
+        const lease = await begun(bench, border.tenant, `team-${v7()}`);
+        const callId = await bench.suspended(lease);
+        const { deliverableCardId } = await bench.ended(await begun(bench, null, `of-${v7()}`));
+        const store = bench.store.within(border);
+        const told = async (toolResultCardId: string) =>
+          (await store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId })).ack;
+        expect(await told(deliverableCardId)).toBe('deferred');
+        if (border.tenant) expect(await told(await bench.store.writeOutputCard(`sesame-${v7()}`))).toBe('deferred');
+        // The operators themselves may give it.
+        const given = await bench.store.writeOutputCard(`given-${v7()}`);
+        const report = { callId, status: 'success', toolResultCardId: given } as const;
+        expect((await bench.store.reportResult(lease.agentTurnId, report)).ack).toBe('applied');
+      }
+    });
+
+    test('no card of one tenant gets into what an agent of another one remembers, whoever puts it there (T25)', async () => {
+      const lease = await begun(bench, 'acme', v7());
+      await bench.ended(lease);
+      const foreign = await tenantStore(bench, 'beta').writeInstructionCard(`sesame-${v7()}`);
+      await expect(bench.store.replaceOutputBox(lease.agentId, lease.outputBoxId, [foreign])).rejects.toMatchObject({
+        code: 'box_unavailable',
+      });
+    });
+
+    test('a chat of the operators and an agent of a tenant never have one id (A10)', async () => {
+      const tenant = `t${v7().slice(-8)}`;
+      const sent = (border: Border, agentId: string, chatId: string) =>
+        bench.store.within(border).sendMessage({ agentId, message: messageOf('hello', { chatId }), profile: 'tester' });
+      await begun(bench, tenant, 'trip');
+      expect(await sent(NO_BORDER, tenant, 'trip')).toMatchObject({ code: 'agent_not_found' });
+      expect(await sent(NO_BORDER, tenant, 'other')).toMatchObject({ code: 'invalid_request' });
+      const made = await bench.store.accept({ agentId: `${tenant}~fresh`, request: request({}) });
+      expect(made).toMatchObject({ code: 'invalid_request', message: expect.stringContaining(`tenant ${tenant}`) });
+      const operators = `o${v7().slice(-8)}`;
+      expect(await sent(NO_BORDER, operators, 'trip')).toMatchObject({ kind: 'sent' });
+      const late = { tenant: operators, anyProfile: true };
+      expect(await bench.store.within(late).accept({ agentId: `${operators}~x`, request: request({}) })).toMatchObject({
+        code: 'invalid_request',
+      });
+    });
+
+    test('an agent that somebody has made is none that a delegation makes (A11)', async () => {
+      const lease = await begun(bench, null, v7());
+      const callId = callIdOf(lease.agentTurnId, 1, 0);
+      await begun(bench, null, delegatedAgentId('doctor', callId));
+      await bench.think(lease, 1, ['delegate_async']);
+      const target = { strategy: 'new', profile: 'doctor' } as const;
+      const wanted = { callId, attempt: 1, target, instruction: 'sesame', onParentEnd: 'continue' } as const;
+      const { call, handover } = await bench.store.delegate(fenceOf(lease), wanted);
+      expect(handover).toBeNull();
+      expect(call).toMatchObject({ settled: { errorCode: 'delegation_denied' } });
+    });
+
+    test('a border is narrowed and never widened', async () => {
+      const own = bench.store.within({ tenant: 'acme', profiles: ['tester'], anyProfile: false });
+      for (const wider of [NO_BORDER, { tenant: 'acme', anyProfile: true }]) {
+        const again = own.within(wider);
+        expect((await again.listAgents({ oneShot: 'with' })).every(({ tenant }) => tenant === 'acme')).toBe(true);
+        const asked = again.accept({ agentId: `acme~${v7()}`, request: request({ profile: 'admin' }) });
+        expect(await asked).toMatchObject({ code: 'permission_denied' });
+      }
+      expect(() => own.within({ tenant: 'beta', anyProfile: true })).toThrow('this client is not for beta');
+    });
+
     test('an id that is taken is neither had nor made known by another one', async () => {
       const name = v7();
       const first = await begun(bench, 'acme', name);
@@ -332,9 +403,20 @@ describe.each(STORES)('a border, on %s', (_, fresh) => {
       expect(await outcome({ ...named, anyProfile: true }, v7(), 'admin')).toBe('permission_denied');
       const narrow = { tenant: v7(), anyProfile: false };
       expect(await outcome(narrow, v7(), 'tester')).toBe('permission_denied');
-      // Of the tenant's own: the profile named so is shared by all tenants, the agent is not.
-      expect(await outcome(narrow, 'admin')).toBe('accepted');
+      // The profile is shared by all tenants, the agent that is called like it is the tenant's own: it says that there is one for all.
+      expect(await outcome(narrow, 'greeter')).toBe('accepted');
+      expect(await outcome(narrow, 'admin')).toBe('invalid_request');
       expect(await outcome(NO_BORDER, v7(), 'admin')).toBe('accepted');
+    });
+
+    test('who may not start a profile does not get at it by a steer or by a trigger', async () => {
+      const lease = await begun(bench, 'acme', v7());
+      const store = bench.store.within({ tenant: 'acme', profiles: ['doctor'], anyProfile: true });
+      const denied = { code: 'permission_denied' };
+      await expect(store.steerTurn(lease.agentTurnId, 'x')).rejects.toMatchObject(denied);
+      const trigger = { triggerId: v7(), name: 'x', tokenHash: v7() };
+      await expect(store.createTrigger(lease.agentId, trigger)).rejects.toMatchObject(denied);
+      expect(await tenantStore(bench, 'acme').steerTurn(lease.agentTurnId, 'x')).toMatchObject({ ack: 'accepted' });
     });
 
     test('who may not start a profile does not get at it by an agent that another one has made', async () => {
