@@ -40,22 +40,13 @@ export async function namingRefusal({ db }: Reader, agentId: string, tenant: str
     const message = `ids that begin with ${first}~ are those of tenant ${first}: act for it, or choose another id`;
     return taken ? { code: 'invalid_request', message } : null;
   }
-  const operators = await db
-    .selectFrom('agents')
-    .select('agent_id')
-    .where('tenant', 'is', null)
-    .where(({ or, eb, selectFrom }) =>
-      or([
-        eb('agent_id', '=', tenant),
-        eb(
-          'agent_id',
-          'in',
-          selectFrom('chat_sessions').select('chat_sessions.agent_id').where('of_agent', '=', tenant),
-        ),
-      ]),
-    )
-    .limit(1)
-    .executeTakeFirst();
+  const named = db.selectFrom('agents').select('agents.agent_id').where('agents.tenant', 'is', null).limit(1);
+  const operators =
+    (await named.where('agents.agent_id', '=', tenant).executeTakeFirst()) ??
+    (await named
+      .innerJoin('chat_sessions', 'chat_sessions.agent_id', 'agents.agent_id')
+      .where('chat_sessions.of_agent', '=', tenant)
+      .executeTakeFirst());
   const message = `${tenant} is an agent of the operators, and can be no tenant; choose another name for the tenant`;
   return operators ? { code: 'invalid_request', message } : null;
 }
