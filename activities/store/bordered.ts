@@ -19,7 +19,7 @@ export interface Unbordered extends Omit<ClientStore, 'within'> {
 }
 
 /** How many ids are remembered that are in view: none of them ever leaves it. */
-const MOST_REMEMBERED = 5_000;
+const MOST_REMEMBERED = 1_000;
 
 /** The ids that a caller sees. */
 class View {

@@ -27,8 +27,8 @@ export const gatewayTokenSchema = z.strictObject({
   /** Beginnings of agent ids, up to a `~`: the token sees those agents, what they have made, and no others. */
   agents: z.array(z.string().regex(USER_ID_PATTERN)).min(1).optional(),
   /**
-   * The profiles that it may start. Left out, a token with the scope `operate` may start all; another one goes on with agents that are there,
-   * and makes agents that are named like their profile.
+   * The profiles that it may start. Left out, a token with the scope `operate` may start all; another one goes on with agents that are there
+   * and, where `agents` names some, makes those that are named like their profile.
    */
   profiles: z.array(z.string().min(1).max(200)).min(1).optional(),
 });

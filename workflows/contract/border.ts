@@ -19,7 +19,7 @@ export interface Border {
   readonly profiles?: readonly string[];
   /**
    * Whether it may give an agent a turn of another profile than its own and, where `profiles` is left out, start any profile. One that may
-   * not goes on with agents that a request has made, and makes agents that are named like their profile.
+   * not goes on with agents that a request has made; and where its prefixes name agents, it makes those that are named like their profile.
    */
   readonly anyProfile: boolean;
 }
@@ -101,9 +101,13 @@ export interface ProfiledAgent {
 }
 
 /** Whether a caller may start a turn of this profile for the agent. */
-export function mayStart({ profiles, anyProfile }: Border, agent: ProfiledAgent, profile: string): boolean {
+export function mayStart(
+  { profiles, agentPrefixes, anyProfile }: Border,
+  agent: ProfiledAgent,
+  profile: string,
+): boolean {
   if (profiles !== undefined && !profiles.includes(profile)) return false;
   if (anyProfile) return true;
   if (agent.profile !== null) return agent.profile === profile && (profiles !== undefined || !agent.isDelegated);
-  return profiles !== undefined || profile === nameWithin(agent.tenant, agent.agentId);
+  return profiles !== undefined || (agentPrefixes !== undefined && profile === nameWithin(agent.tenant, agent.agentId));
 }

@@ -87,7 +87,7 @@ describe('a message', () => {
 
   test('is of whom it says, and else of whom the token names', async () => {
     const named = await openGateway(harness, {
-      tokens: [keptToken('token-of-anna', { name: 'Anna Müller', scopes: ['write'] })],
+      tokens: [keptToken('token-of-anna', { name: 'Anna Müller', scopes: ['write'], profiles: ['friend'] })],
     });
     const body = { chatId: newChat(), payload: { text: 'hello' } };
     const anna = await named.call('POST', MESSAGES, { body, token: 'token-of-anna' });

@@ -403,9 +403,10 @@ describe.each(STORES)('a border, on %s', (_, fresh) => {
       expect(await outcome({ ...named, anyProfile: true }, v7(), 'admin')).toBe('permission_denied');
       const narrow = { tenant: v7(), anyProfile: false };
       expect(await outcome(narrow, v7(), 'tester')).toBe('permission_denied');
-      // The profile is shared by all tenants, the agent that is called like it is the tenant's own: it says that there is one for all.
-      expect(await outcome(narrow, 'greeter')).toBe('accepted');
-      expect(await outcome(narrow, 'admin')).toBe('invalid_request');
+      // Not even one that is called like its profile, but where the caller is for agents of that name.
+      expect(await outcome(narrow, 'greeter')).toBe('permission_denied');
+      const ofThatName = { ...narrow, agentPrefixes: [`${narrow.tenant}~greeter`] };
+      expect(await outcome(ofThatName, `${narrow.tenant}~greeter`)).toBe('accepted');
       expect(await outcome(NO_BORDER, v7(), 'admin')).toBe('accepted');
     });
 
