@@ -70,7 +70,7 @@ async function until<T>(ask: () => Promise<T | undefined | null>): Promise<T> {
 /** Plants the phrase in one of everything. */
 async function plant(client: AgentHttpClient): Promise<Estate> {
   const phrase = `sesame-${v7()}`;
-  const clerk = client.agent('clerk', { profile: 'clerk' });
+  const clerk = client.agent('desk', { profile: 'clerk' });
   await (await clerk.enqueue({ instruction: phrase })).result({ timeoutMs: 60_000 });
   const context = await client.writeContext([phrase]);
   const instructionCardId = await client.writeInstruction(phrase);
@@ -89,7 +89,7 @@ async function plant(client: AgentHttpClient): Promise<Estate> {
     .enqueue({ instruction: `call pay {"to":"${phrase}"}` });
   const trigger = await clerk.triggers.create({ name: 'mail' });
   await client.agent('boss').wake({ reason: phrase });
-  await client.chat('clerk', 'trip', { profile: 'clerk' }).send(phrase);
+  await client.chat('desk', 'trip', { profile: 'clerk' }).send(phrase);
   const inbox = await until(async () => {
     const found = await client.inbox();
     return found.length >= 3 ? found : null;
@@ -207,7 +207,7 @@ function* requests({ method, path, query, body }: Operation, ids: readonly strin
       yield { method, path: fill(places.map(() => `own-${v7().slice(-8)}`)), body: { ...own, [name]: id } };
     }
   if (path.endsWith('/boxes') && method === 'PUT')
-    yield { method, path: fill(['clerk']), body: { expectedBoxId: 'b', cardIds: ids } };
+    yield { method, path: fill(['desk']), body: { expectedBoxId: 'b', cardIds: ids } };
 }
 
 /** Asks an agent of the attacker's own for everything by delegation, and reads what has become of it. */
@@ -281,7 +281,7 @@ export async function tenantsHold(): Promise<boolean> {
     acme: await made('acme', '--scopes', ALL, '--tenant', 'acme'),
     beta: await made('beta', '--scopes', ALL, '--tenant', 'beta'),
     reader: await made('reader', '--scopes', 'read', '--tenant', 'beta'),
-    narrow: await made('narrow', '--scopes', ALL, '--agents', 'acme,clerk'),
+    narrow: await made('narrow', '--scopes', ALL, '--agents', 'acme,desk'),
     begins: await made('begins', '--scopes', ALL, '--tenant', 'acm'),
   };
   await startCli(['gateway', 'webhook', 'spy', '--url', hook, '--tenant', 'beta', '--data-dir', dir]).finished();
