@@ -66,8 +66,21 @@ function endOf<T>(rows: readonly T[]): readonly T[] {
   return rows;
 }
 
-/** A place that is a number, as text. */
-export const placeAsText = (place: string | number | undefined): string | undefined =>
-  place === undefined ? undefined : String(place);
+/** A list whose places are numbers. */
+export interface NumberedList<T> {
+  readonly limit: number;
+  readonly after: number | undefined;
+  read(page: { readonly after?: number; readonly limit: number }): Promise<readonly T[]>;
+  place(item: T): number;
+}
+
+/** As `readPage`, for places that are numbers. */
+export const readNumbered = <T>({ limit: most, after: from, read, place }: NumberedList<T>): Promise<Page<T>> =>
+  readPage({
+    limit: most,
+    after: from === undefined ? undefined : String(from),
+    read: (after, limit) => read({ ...(after === undefined ? {} : { after: Number(after) }), limit }),
+    place: (item) => String(place(item)),
+  });
 
 const bytesOf = (item: unknown): number => utf8Bytes(JSON.stringify(item));

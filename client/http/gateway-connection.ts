@@ -98,15 +98,16 @@ export class GatewayConnection {
     }
   }
 
-  /** Items of a list, at most `limit` (100): a page of the gateway has fewer where they are large. */
+  /** Items of a list, at most `limit`: a page of the gateway has fewer where they are large. Without a limit, as many as the gateway gives at once, or 100. */
   async items<T>(path: string, query: GatewayQuery): Promise<readonly T[]> {
-    const most = typeof query.limit === 'number' ? query.limit : PAGE;
+    let most = typeof query.limit === 'number' ? query.limit : undefined;
     const items: T[] = [];
     for await (const page of this.pages<T>(path, query, 'after')) {
+      most ??= Math.max(PAGE, page.length);
       items.push(...page);
-      if (items.length >= most) return items.slice(0, most);
+      if (items.length >= most) break;
     }
-    return items;
+    return items.slice(0, most);
   }
 
   /**

@@ -27,8 +27,8 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     rule: 'A3',
     breaks: 'a failed turn with work left goes on by itself',
     file: 'workflows/agent-state/closure.ts',
-    find: `if (lastEnd && FAILED.has(lastEnd.status))`,
-    replace: `if (lastEnd && FAILED.has(lastEnd.status) && facts.workItems.length === 0)`,
+    find: `if (lastEnd && hasFailed(lastEnd.status))`,
+    replace: `if (lastEnd && hasFailed(lastEnd.status) && facts.workItems.length === 0)`,
     test: `${PURE}/closure.test.ts`,
   },
   {

@@ -66,7 +66,7 @@ export const BORDER_MUTANTS: readonly Mutant[] = [
     rule: 'A10',
     breaks: 'work is left for ever that a stopped turn was to go on with',
     file: 'activities/store/turns/endings.ts',
-    find: `if (ABANDONED.has(commit.termination.status)) await noteInterrupted(tx, turn);`,
+    find: `if (hasFailed(commit.termination.status)) await noteInterrupted(tx, turn);`,
     replace: ``,
     test: STORE,
   },

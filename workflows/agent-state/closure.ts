@@ -51,7 +51,10 @@ export interface ClosureDecision {
   readonly evidence: readonly string[];
 }
 
-const FAILED: ReadonlySet<TerminalStatus> = new Set(['failed', 'timeout', 'canceled']);
+const FAILED: ReadonlySet<string | null> = new Set<TerminalStatus>(['failed', 'timeout', 'canceled']);
+
+/** Whether a turn has ended, and without success; null where there is no turn. */
+export const hasFailed = (status: string | null): boolean => FAILED.has(status);
 
 /**
  * Derives the closure. The order decides: a runtime error, a failed turn, work to go on with, an operator, then the wait of the current work
@@ -71,7 +74,7 @@ export function closureOf(facts: ClosureFacts): ClosureDecision {
 
   if (facts.runtimeError !== null) return decided('failed', `runtime error: ${facts.runtimeError}`);
   const { lastEnd } = facts;
-  if (lastEnd && FAILED.has(lastEnd.status))
+  if (lastEnd && hasFailed(lastEnd.status))
     return decided('failed', `turn ${lastEnd.agentTurnId} ended ${lastEnd.status} ${lastEnd.errorCode ?? ''}`.trim());
   const runnable = runnableItem(facts.workItems);
   if (runnable)

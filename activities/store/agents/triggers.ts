@@ -7,7 +7,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
 import type { TriggerRow } from '../schema/agent-rows.ts';
 import type { Db } from '../schema/rows.ts';
-import { startRefusal } from '../turns/at-the-border.ts';
+import { demandStart } from '../turns/at-the-border.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
 import { agentNotFound, rosterEntry } from '../turns/roster.ts';
 import { behind } from './lists.ts';
@@ -44,8 +44,7 @@ export const createTrigger = (
   write(ctx, agentId, async (tx) => {
     const entry = await rosterEntry(tx, agentId);
     if (!entry) throw agentNotFound(agentId);
-    const refused = startRefusal(border, { agentId, entry }, entry.profile);
-    if (refused) throw new CodedError(refused.code, refused.message);
+    demandStart(border, { agentId, entry }, entry.profile);
     await lockHead(tx, agentId);
     const { count } = await tx.db
       .selectFrom('triggers')

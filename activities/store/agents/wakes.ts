@@ -10,7 +10,7 @@ import { insertCard } from '../cards/cards.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { HeadRow } from '../schema/rows.ts';
-import { startRefusal } from '../turns/at-the-border.ts';
+import { demandStart } from '../turns/at-the-border.ts';
 import { handOver } from '../turns/handover.ts';
 import { lockHead } from '../turns/head.ts';
 import { agentNotFound, type RosterEntry, rosterEntry } from '../turns/roster.ts';
@@ -82,8 +82,7 @@ export const wakeAgent = (
   write(ctx, agentId, async (tx) => {
     // Locked, one that is not there would be made.
     const entry = await demandStarted(tx, agentId);
-    const refused = startRefusal(border, { agentId, entry }, entry.profile);
-    if (refused) throw new CodedError(refused.code, refused.message);
+    demandStart(border, { agentId, entry }, entry.profile);
     const head = await lockHead(tx, agentId);
     await demandStarted(tx, agentId);
     if (await isRepeated(tx, `${BY_SYSTEM}:${agentId}`, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };

@@ -1,6 +1,7 @@
 /** What is refused at a border before anything is written: agents that a caller does not see, profiles that it may not start, cards and boxes of others. */
 import { type Border, mayName, mayStart, seesAll } from '../../../workflows/contract/border.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Reader } from '../context.ts';
 import { inView, seesAgent, tenantOf } from '../reads/border.ts';
 import type { Refusal } from './refusal.ts';
@@ -66,6 +67,12 @@ export function startRefusal(border: Border, { agentId, entry }: WantedAgent, pr
     (agent.isDelegated ? 'none of an agent that another one has made' : "the agent's own");
   const message = `this caller may not start this profile for agent ${agentId}; it may start: ${may}`;
   return { code: 'permission_denied', message };
+}
+
+/** As `startRefusal`, for what is refused by an error. Errors: `permission_denied`. */
+export function demandStart(border: Border, wanted: WantedAgent, profile: string): void {
+  const refused = startRefusal(border, wanted, profile);
+  if (refused) throw new CodedError(refused.code, refused.message);
 }
 
 /** Why the request may not name a card or a box; null when it may. One that is not there ends the turn, unless the caller has a border (T25). */

@@ -27,7 +27,7 @@ import { type StoreContext, type Tx, write } from '../context.ts';
 import { encodedText } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import { isEnded } from '../schema/turn-states.ts';
-import { startRefusal } from './at-the-border.ts';
+import { demandStart } from './at-the-border.ts';
 import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead, updateHead } from './head.ts';
@@ -121,8 +121,7 @@ export async function steerTurn(
     if (known) return { ack: 'accepted', agentId, seq: known.seq };
     if (isEnded(turn)) return { ack: 'stale', agentId };
     // What the turn does not read becomes a turn of its profile.
-    const refused = startRefusal(border, { agentId, entry: await rosterEntry(tx, agentId) }, turn.profile_name);
-    if (refused) throw new CodedError(refused.code, refused.message);
+    demandStart(border, { agentId, entry: await rosterEntry(tx, agentId) }, turn.profile_name);
     if ((await countPendingSteers(tx, agentTurnId)) >= MOST_PENDING_STEERS) {
       const message = `turn ${agentTurnId} has ${MOST_PENDING_STEERS} messages it has not read; send this one later`;
       throw new CodedError('inbox_full', message);

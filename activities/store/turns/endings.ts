@@ -2,11 +2,12 @@
  * The two ways a leased turn ends: it commits its own end, or it is ended over its head. Both hand over to the agent's next turn in the
  * same transaction (T6, T7, T29).
  */
+import { hasFailed } from '../../../workflows/agent-state/closure.ts';
 import type { ClaimedCall } from '../../../workflows/contract/calls.ts';
 import type { CommittedStep, Ending, Handover, TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
-import type { Fence, TerminalStatus, Termination } from '../../../workflows/protocol/turn.ts';
+import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
 import { applyEffects, dropEffects } from '../agents/effects.ts';
 import { noteInterrupted } from '../agents/own-turns.ts';
 import { start } from '../calls/calls.ts';
@@ -94,9 +95,6 @@ export async function reap(
   return endTurn(tx, ended, { ...abandoned(termination), ...leaving });
 }
 
-/** How a turn ends that did not do what it was made for. */
-const ABANDONED: ReadonlySet<TerminalStatus> = new Set(['failed', 'timeout', 'canceled']);
-
 /** Ends a turn and hands over to the next one. */
 export async function endTurn(tx: Tx, { head, turn }: Ended, commit: StoredCommit): Promise<Ending> {
   const ended = await finishTurn(tx, turn, commit);
@@ -116,7 +114,7 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: StoredCommi
       }
     : head;
   const worked = wasActive && turn.worked !== false ? await applyEffects(tx, after, turn) : after;
-  if (ABANDONED.has(commit.termination.status)) await noteInterrupted(tx, turn);
+  if (hasFailed(commit.termination.status)) await noteInterrupted(tx, turn);
   const reported = turn.settlement === 'pending' ? { ...turn, settlement: 'due' as const } : turn;
   return endingOf(reported, ended, await handOver(tx, worked));
 }

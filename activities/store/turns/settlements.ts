@@ -6,6 +6,7 @@
  * Invariant: `turns.settlement` goes pending → due → answer, and the answer is written with the result of the call, or with what the agent is told.
  */
 
+import { hasFailed } from '../../../workflows/agent-state/closure.ts';
 import { isOneShotAgent } from '../../../workflows/agent-state/one-shot.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { DelegationSettlement } from '../../../workflows/contract/delegation.ts';
@@ -13,7 +14,7 @@ import type { Handover } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { ReportAnswer } from '../../../workflows/protocol/tool-result.ts';
-import type { Deliverable, TurnStatus } from '../../../workflows/protocol/turn.ts';
+import type { Deliverable } from '../../../workflows/protocol/turn.ts';
 import { taskEnd } from '../agents/task-ends.ts';
 import { comes } from '../agents/wakes.ts';
 import { reportTo } from '../calls/reports.ts';
@@ -53,8 +54,6 @@ export async function settleDelegation(ctx: StoreContext, agentTurnId: string): 
   });
 }
 
-const UNSUCCESSFUL: ReadonlySet<TurnStatus> = new Set(['failed', 'timeout', 'canceled']);
-
 /** Tells an agent that a turn has ended which it made and did not wait for: it makes a turn of that when it is free, as of anything that comes. */
 async function tellAgent(
   tx: Tx,
@@ -62,14 +61,14 @@ async function tellAgent(
   child: Turn,
 ): Promise<{ readonly ack: ReportAnswer; readonly handover: Handover | null }> {
   // An agent that was made for one turn has nobody who would ask what it makes of it; and a turn that was stopped with its parent is no news.
-  const isStopped = child.on_parent_end === 'stop' && UNSUCCESSFUL.has(parent.status);
+  const isStopped = child.on_parent_end === 'stop' && hasFailed(parent.status);
   if (isOneShotAgent(head.agent_id) || isStopped || (await isWaitedFor(tx, head.agent_id, child.agent_turn_id)))
     return { ack: 'stale', handover: null };
   const came = await taskEnd(tx, head.agent_id, { kind: 'task', resource: child.agent_turn_id });
   return came ? { ack: 'applied', handover: (await comes(tx, head, came)).handover } : { ack: 'stale', handover: null };
 }
 
-/** Whether the agent waits for that very turn, or has waited for it: then it is told by the wait. */
+/** Whether the agent waits for that very turn, or was told of it by a wait. One that was over before the turn was tells nothing of it. */
 const isWaitedFor = async ({ db }: Reader, agentId: string, agentTurnId: string): Promise<boolean> =>
   (await db
     .selectFrom('waits')
@@ -77,6 +76,7 @@ const isWaitedFor = async ({ db }: Reader, agentId: string, agentTurnId: string)
     .where('agent_id', '=', agentId)
     .where('kind', '=', 'task')
     .where('resource', '=', agentTurnId)
+    .where('status', 'in', ['active', 'resolved'])
     .limit(1)
     .executeTakeFirst()) !== undefined;
 

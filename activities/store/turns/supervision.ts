@@ -2,7 +2,9 @@
  * What the supervisor asks of the store (T12, T23, T29). Everything it reads is found by index, so that a pass costs by what is due and
  * not by how many agents and turns there are.
  */
+
 import { type RawBuilder, sql } from 'kysely';
+import { hasFailed } from '../../../workflows/agent-state/closure.ts';
 import type { CheckedTurn, DueTurn, NextCheck, SupervisorLease } from '../../../workflows/contract/supervision.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Timeouts } from '../../../workflows/protocol/profile.ts';
@@ -168,8 +170,6 @@ const setBack = (ctx: StoreContext, agentIds: readonly string[]): Promise<unknow
       .execute(),
   );
 
-const UNSUCCESSFUL: ReadonlySet<string | null> = new Set(['failed', 'timeout', 'canceled']);
-
 /** The turn as the supervisor sees it. */
 async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTurn> {
   const isActive = row.active_agent_turn_id === row.agent_turn_id;
@@ -197,7 +197,7 @@ async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTur
     wokenAt: row.woken_at,
     agentIsFree: row.head_status === 'idle' && row.lifecycle !== 'stopped',
     settlementDue: row.settlement === 'due',
-    parentGone: row.on_parent_end === 'stop' && UNSUCCESSFUL.has(row.parent_status),
+    parentGone: row.on_parent_end === 'stop' && hasFailed(row.parent_status),
     waitsAhead: false,
     timeouts,
   };

@@ -7,7 +7,7 @@ import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { agentSchema, agentSummarySchema } from '../agent-schemas.ts';
 import { checkSeq, demandInView, logEventsOf } from '../events.ts';
-import { placeAsText, readLast, readPage } from '../pages.ts';
+import { readLast, readNumbered } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -142,16 +142,15 @@ const turns = route({
   query: z.strictObject({ status: status.optional(), after: place.optional(), last: limit, limit }),
   result: pageOf(turnSchema),
   async handle({ client }, { params: { agentId }, query: { limit: most = 100, ...filter } }) {
-    const { status: wanted, after: from, last: end } = filter;
+    const { status: wanted, after, last: end } = filter;
     const agent = client.agent(agentId);
     const ofStatus = wanted ? { status: wanted } : {};
     if (end !== undefined) return readLast(end, (last) => agent.turns({ ...ofStatus, last }));
-    return readPage({
+    return readNumbered({
       limit: most,
-      after: placeAsText(from),
-      read: (after, limit) =>
-        agent.turns({ ...ofStatus, ...(after === undefined ? {} : { after: Number(after) }), limit }),
-      place: ({ acceptSeq }) => String(acceptSeq),
+      after,
+      read: (page) => agent.turns({ ...ofStatus, ...page }),
+      place: ({ acceptSeq }) => acceptSeq,
     });
   },
 });

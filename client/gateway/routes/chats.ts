@@ -17,7 +17,7 @@ import {
   sentSchema,
 } from '../chat-schemas.ts';
 import { demandInView, streamPartsOf } from '../events.ts';
-import { placeAsText, readLast, readPage } from '../pages.ts';
+import { readLast, readNumbered } from '../pages.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import { agentParams, behindId, limit, pageOf, place } from '../schemas.ts';
 
@@ -112,16 +112,15 @@ const messages = route({
   params: chatParams,
   query: z.strictObject({ after: place.optional(), last: limit, limit, agentTurnId: behindId.optional() }),
   result: pageOf(chatMessageSchema),
-  async handle(context, { params, query: { limit: most = 100, after: from, last: end, agentTurnId } }) {
+  async handle(context, { params, query: { limit: most = 100, after, last: end, agentTurnId } }) {
     const chat = chatOf(context, params);
     const ofTurn = agentTurnId === undefined ? {} : { agentTurnId };
     if (end !== undefined) return readLast(end, (last) => chat.messages({ ...ofTurn, last }));
-    return readPage({
+    return readNumbered({
       limit: most,
-      after: placeAsText(from),
-      read: (after, limit) =>
-        chat.messages({ ...ofTurn, ...(after === undefined ? {} : { after: Number(after) }), limit }),
-      place: ({ seq }) => String(seq),
+      after,
+      read: (page) => chat.messages({ ...ofTurn, ...page }),
+      place: ({ seq }) => seq,
     });
   },
 });

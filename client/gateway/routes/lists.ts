@@ -6,7 +6,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { jsonSchema } from '../../../workflows/protocol/json-schema.ts';
 import { SCOPES } from '../caller.ts';
-import { placeAsText, readPage } from '../pages.ts';
+import { readNumbered, readPage } from '../pages.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -197,13 +197,13 @@ const getBox = route({
   params: boxParams,
   query: z.strictObject({ all: flag.optional(), after: place.optional(), limit }),
   result: pageOf(z.object({ seq: z.int(), card: cardSchema })),
-  async handle({ store }, { params: { boxId }, query: { all = false, after: from, limit: most = MOST } }) {
+  async handle({ store }, { params: { boxId }, query: { all = false, after, limit: most = MOST } }) {
     if (!(await store.findBox(boxId))) throw new CodedError('not_found', `there is no box ${boxId}`);
-    return readPage({
+    return readNumbered({
       limit: most,
-      after: placeAsText(from),
-      read: (after, limit) => store.readBox(boxId, all, { after: Number(after ?? 0), limit }),
-      place: ({ seq }) => String(seq),
+      after,
+      read: ({ after: behind = 0, limit }) => store.readBox(boxId, all, { after: behind, limit }),
+      place: ({ seq }) => seq,
     });
   },
 });

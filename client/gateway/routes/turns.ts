@@ -1,6 +1,7 @@
 /** Routes of turns: read, follow, steer, answer, stop, break off. */
 import { z } from '@hono/zod-openapi';
 import { terminalOf } from '../../../workflows/chat/terminal.ts';
+import type { TranscriptPage } from '../../../workflows/contract/transcript.ts';
 import type { TurnView } from '../../../workflows/contract/views.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { TurnHandle } from '../../api.ts';
@@ -8,7 +9,7 @@ import { checkCursor } from '../../turn-stream.ts';
 
 import { terminalSchema } from '../chat-schemas.ts';
 import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
-import { placeAsText, readPage } from '../pages.ts';
+import { readNumbered } from '../pages.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import {
   callParams,
@@ -94,14 +95,14 @@ const transcript = route({
   params: turnParams,
   query: z.strictObject({ after: place.optional(), limit }),
   result: pageOf(transcriptEntrySchema),
-  async handle({ store }, { params: { agentTurnId }, query: { after: from, limit: most = 100 } }) {
+  async handle({ store }, { params: { agentTurnId }, query: { after, limit: most = 100 } }) {
     // So many cards are read; entries that have none come with them.
-    const read = async (after: string | undefined, limit: number) => {
-      const entries = await store.readTranscript(agentTurnId, { after: Number(after ?? 0), limit });
+    const read = async (page: TranscriptPage) => {
+      const entries = await store.readTranscript(agentTurnId, page);
       if (entries) return entries;
       throw new CodedError('turn_not_found', `there is no turn ${agentTurnId} in this store`);
     };
-    return readPage({ limit: most, after: placeAsText(from), read, place: ({ seq }) => String(seq) });
+    return readNumbered({ limit: most, after, read, place: ({ seq }) => seq });
   },
 });
 

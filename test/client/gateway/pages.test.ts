@@ -91,4 +91,12 @@ describe('answers of a gateway', () => {
     expect(all.map(({ acceptSeq }) => acceptSeq)).toEqual(Array.from({ length: 12 }, (_, at) => at + 1));
     expect(await agent.turns({ limit: 7 })).toHaveLength(7);
   });
+
+  test('give a client as many of the last turns as it asks for, and the very last ones', async () => {
+    const agent = gateway.client.agent(`agent-${v7()}`, { profile: 'tester' });
+    for (let turn = 0; turn < 130; turn += 1) await (await agent.enqueue({ instruction: 'x' })).stop();
+    const last = await agent.turns({ last: 120 });
+    expect(last.map(({ acceptSeq }) => acceptSeq)).toEqual(Array.from({ length: 120 }, (_, at) => at + 11));
+    expect(await agent.turns()).toHaveLength(100);
+  });
 });

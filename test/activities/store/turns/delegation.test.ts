@@ -2,11 +2,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
-import { delegatedTurnId, stepCardId } from '../../../../activities/ids.ts';
+import { callId as callIdOf, delegatedTurnId, stepCardId } from '../../../../activities/ids.ts';
 import type { Delegation, DelegationTarget } from '../../../../workflows/contract/delegation.ts';
 import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { ToolResultContent } from '../../../../workflows/protocol/cards.ts';
-import { ENGINE, fenceOf, LOST, newAgent, STORES, StoreBench, SUCCESS } from '../store-bench.ts';
+import { ENGINE, fenceOf, LOST, newAgent, result, STORES, StoreBench, SUCCESS } from '../store-bench.ts';
 
 const app = defineApp({
   agents: [
@@ -94,6 +94,33 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
         );
         expect((await bench.store.agentSummary(lease.agentId))?.agent.autonomousTurns).toBe(1);
         expect(await bench.store.violations()).toEqual([]);
+      });
+
+      test('wakes it also when it has waited for the turn, and its wait had ended before (A8, A11)', async () => {
+        const lease = await bench.started(newAgent());
+        const child = childOf(await delegated(lease, NEW_DOCTOR));
+        const wait = {
+          type: 'wait',
+          waitId: v7(),
+          workItemId: null,
+          kind: 'task',
+          resource: child.agentTurnId,
+          reason: 'the answer',
+          recheckAfterMs: null,
+          deadlineMs: 60_000,
+        } as const;
+        await bench.think(lease, 9_000, ['wait_for'], {
+          effect: wait,
+          result: result(callIdOf(lease.agentTurnId, 9_000, 0)),
+        } as object);
+        await bench.ended(lease);
+        bench.now += 61_000;
+        const due = (await bench.store.dueWakes(100)).find(({ agentId }) => agentId === lease.agentId);
+        const late = due && (await bench.store.fireWake(due))?.next;
+        expect(await instructionOf(late)).toContain('the deadline has passed');
+        await bench.ended(late as Lease);
+        await bench.ended(await bench.leased(child.agentId));
+        expect(await instructionOf((await toldOf(child.agentTurnId))?.handover?.next)).toContain(child.agentTurnId);
       });
 
       test('while the agent is busy is told behind its open turn (A11)', async () => {
