@@ -98,6 +98,11 @@ export const bordered = (store: Unbordered, border: Border): ClientStore => {
     ...ofCards(store, view, border),
     ...ofChats(store, view, border),
     ...ofOperators(store, border),
+    listProfiles: async () => {
+      const { profiles, anyProfile } = border;
+      const all = await store.listProfiles();
+      return profiles ? all.filter(({ name }) => profiles.includes(name)) : anyProfile ? all : [];
+    },
     // What tells nothing of anybody: the clock, and that something has changed. The token of a trigger is enough by itself.
     clockAheadMs: () => store.clockAheadMs(),
     changed: (timeoutMs, only) => store.changed(timeoutMs, only),
@@ -200,10 +205,6 @@ function ofOperators(store: Unbordered, border: Border) {
     restoreSession: async (...[session]: Parameters<ClientStore['restoreSession']>) => {
       demand();
       return store.restoreSession(session);
-    },
-    listProfiles: async () => {
-      demand();
-      return store.listProfiles();
     },
     identity: () => store.identity(),
     violations: async (limit?: number) => {

@@ -322,3 +322,20 @@ describe('looking', () => {
     expect(jsonOf(missing)).toMatchObject({ error: { code: 'turn_not_found' } });
   });
 });
+
+test('commands act for the tenant that is named, by option or by the environment, and for no other', async () => {
+  const acme = { env: { AGENTTURN_TENANT: 'acme' } };
+  const asked = await cli(['enqueue', 'tina', 'go', '--profile', 'clerk', '--tenant', 'acme', '--wait', '--json']);
+  const { agentTurnId } = jsonOf<TurnView>(asked);
+  const agents = async (...args: string[]) =>
+    jsonOf<{ items: readonly AgentView[] }>(await cli(['agents', 'ls', '--json', ...args])).items.map(
+      ({ agentId }) => agentId,
+    );
+  expect(await agents('--tenant', 'acme')).toEqual(['acme~tina']);
+  expect(await agents('--tenant', 'beta')).toEqual([]);
+  expect((await cli(['turn', 'show', agentTurnId], acme)).code).toBe(0);
+  expect((await cli(['turn', 'show', agentTurnId, '--tenant', 'beta'])).code).toBe(1);
+  const chat = await cli(['chat', 'tina', '--profile', 'clerk'], { ...acme, input: 'hello' });
+  expect([chat.code, chat.stderr]).toEqual([0, expect.anything()]);
+  expect(await agents('--tenant', 'acme')).toEqual(['acme~tina', expect.stringMatching(/^acme~tina~/)]);
+});

@@ -410,6 +410,13 @@ describe.each(STORES)('a border, on %s', (_, fresh) => {
       expect(await outcome(NO_BORDER, v7(), 'admin')).toBe('accepted');
     });
 
+    test('a caller is told of those that it may start', async () => {
+      const told = async (border: Border) => (await bench.store.within(border).listProfiles()).map(({ name }) => name);
+      expect(await told({ tenant: 'acme', anyProfile: true })).toEqual(await told(NO_BORDER));
+      expect(await told({ tenant: 'acme', profiles: ['tester', 'nosuch'], anyProfile: true })).toEqual(['tester']);
+      expect(await told({ tenant: 'acme', anyProfile: false })).toEqual([]);
+    });
+
     test('who may not start a profile does not get at it by a steer or by a trigger', async () => {
       const lease = await begun(bench, 'acme', v7());
       const store = bench.store.within({ tenant: 'acme', profiles: ['doctor'], anyProfile: true });
